@@ -18,7 +18,7 @@ from benchmarks.script import AsJson, main
 from seedspread.render.terminal import Terminal
 from seedspread.stats.churn import churn_of
 from seedspread.stats.classic import seed_means_test
-from seedspread.stats.failures import difference_of_rates
+from seedspread.stats.failures import difference_of, rate_of
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.seed_summaries import net_ratio, noise_from_predictions
 from seedspread.stats.tails import tails
@@ -102,7 +102,8 @@ def quantiles(n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
 
 def rates(n: int) -> dict[str, float]:
     """The smallest coverage of a difference of rates over a grid of true rates, by enumeration."""
-    every = [[difference_of_rates((i, n), (j, n), 0.95).interval for j in range(n + 1)] for i in range(n + 1)]
+    rates = [rate_of(i, n, 0.95) for i in range(n + 1)]
+    every = [[difference_of(first, second).interval for second in rates] for first in rates]
     low, high = (np.array([[getattr(i, end) for i in row] for row in every]) for end in ("low", "high"))
     grid = np.linspace(0.01, 0.99, 50)
     chances = stats.binom.pmf(np.arange(n + 1), n, grid[:, None])

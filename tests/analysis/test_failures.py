@@ -11,7 +11,7 @@ from scipy import stats
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.samples import arms_by_stratum
-from seedspread.stats.failures import difference_of_rates, failures, find_failed_seeds, two_clusters
+from seedspread.stats.failures import difference_of, failures, find_failed_seeds, rate_of, two_clusters
 from seedspread.stats.groups import Group
 from seedspread.stats.result import Better, FailureModel
 from seedspread.stats.variance_ratio import robust_ratio
@@ -79,7 +79,9 @@ def test_the_good_runs_of_a_loss_have_not_failed() -> None:
 def test_the_difference_of_rates_covers_whatever_the_rates_are(n: int) -> None:
     """Exactly, by summing over all outcomes: it is conservative, as the exact intervals are."""
     counts = range(n + 1)
-    table = [[difference_of_rates((x, n), (y, n), 0.95).interval for y in counts] for x in counts]
+    table = [
+        [difference_of(rate_of(x, n, 0.95), rate_of(y, n, 0.95)).interval for y in counts] for x in counts
+    ]
     for p in (0.0, 0.05, 0.1, 0.2, 0.4, 0.7):
         for q in (0.0, 0.1, 0.3, 0.5):
             chances = np.outer(stats.binom.pmf(counts, n, p), stats.binom.pmf(counts, n, q))
@@ -91,7 +93,7 @@ def test_the_difference_of_rates_covers_whatever_the_rates_are(n: int) -> None:
 
 def test_the_difference_of_rates_by_hand() -> None:
     """Exact limits of 3 of 5 are 0.14663 and 0.94726, of 0 of 5 they are 0 and 0.52182."""
-    estimate = difference_of_rates((3, 5), (0, 5), 0.95)
+    estimate = difference_of(rate_of(3, 5, 0.95), rate_of(0, 5, 0.95))
     assert estimate.interval is not None
     assert estimate.value == pytest.approx(0.6)
     assert estimate.interval.low == pytest.approx(0.6 - (0.45337**2 + 0.52182**2) ** 0.5, abs=1e-4)

@@ -447,11 +447,13 @@ def _is_too_large(group: Group, baseline: Group) -> bool:
 
 def _residuals(group: Group, baseline: Group) -> Floats:
     """Return (seeds of both groups, blocks) deviations from cell means; NaN if there is no run."""
-    blocks = sorted({*group.cells, *baseline.cells})
-    out = np.full((len(group.seed_codes) + len(baseline.seed_codes), len(blocks)), np.nan)
-    for start, side in ((0, group), (len(group.seed_codes), baseline)):
-        rows = start + np.searchsorted(side.seed_codes, side.seeds)
-        out[rows, np.searchsorted(blocks, side.blocks)] = side.residuals
+    blocks = np.union1d(group.blocks, baseline.blocks)
+    return np.concatenate([_residual_table(side, side.seed_codes, blocks) for side in (group, baseline)])
+
+
+def _residual_table(group: Group, seeds: Ints, blocks: Ints) -> Floats:
+    out = np.full((len(seeds), len(blocks)), np.nan)
+    out[np.searchsorted(seeds, group.seeds), np.searchsorted(blocks, group.blocks)] = group.residuals
     return out
 
 
@@ -463,20 +465,17 @@ def _batches(total: int, width: int) -> list[int]:
 def _tested(
     blank: TestResult, residuals: Floats, first: Choice, batches: Iterable[Choice], total: int, *, exact: bool
 ) -> TestResult:
+    """Count the rearrangements whose log ratio is at least as far from zero as the observed one."""
     if not np.nansum(residuals**2):
         return replace(blank, note="neither arm has any spread")
-    extreme = sum(_as_extreme(residuals, first, batch) for batch in batches)
+    observed, extreme = abs(_log_ratio(residuals, first[None])[0]), 0
+    for batch in batches:
+        permuted = np.abs(_log_ratio(residuals, batch))
+        extreme += int(np.sum((permuted >= observed * (1 - 1e-10)) | np.isnan(permuted)))
     if exact:
         return replace(blank, p=extreme / total, note=f"all {total:,} rearrangements")
     # The observed arrangement is one of those that could have been drawn (Phipson and Smyth, 2010).
     return replace(blank, p=(extreme + 1) / (total + 1), note=f"{total:,} random rearrangements")
-
-
-def _as_extreme(residuals: Floats, first: Choice, chosen: Choice) -> int:
-    """Count the rearrangements whose log ratio is at least as far from zero as the observed one."""
-    observed = abs(_log_ratio(residuals, first[None])[0])
-    permuted = np.abs(_log_ratio(residuals, chosen))
-    return int(np.sum((permuted >= observed * (1 - 1e-10)) | np.isnan(permuted)))
 
 
 def _log_ratio(residuals: Floats, chosen: Choice) -> Floats:
@@ -491,7 +490,7 @@ def _log_ratio(residuals: Floats, chosen: Choice) -> Floats:
 
 
 def _within(residuals: Floats, weights: Floats) -> Floats:
-    """Return (n,) within-cell variances of the rows with weight 1."""
+    """Return (n,) within-cell variances of (seeds, blocks) residuals, for (n, seeds) counts of the seeds."""
     present = ~np.isnan(residuals)
     e = np.where(present, residuals, 0.0)
     counts = weights @ present
@@ -518,13 +517,12 @@ def _variances(x: Floats, resamples: int, rng: np.random.Generator) -> Floats:
     n = len(x)
     centred = x - x.mean()  # what is summed is small, so that sum and sum of squares lose no digits
     kind = np.uint8 if n <= 256 else np.uint32  # the narrower the draws, the quicker
-    out = np.empty(resamples)
-    rows = max(1, _PIECE // n)
-    for start in range(0, resamples, rows):
-        stop = min(start + rows, resamples)
-        drawn = centred[rng.integers(0, n, size=(stop - start, n), dtype=kind)]
+    pieces = []
+    for rows in _batches(resamples, n):
+        drawn = centred[rng.integers(0, n, size=(rows, n), dtype=kind)]
         sums = drawn @ np.ones(n)
-        out[start:stop] = np.maximum(np.einsum("ij,ij->i", drawn, drawn) - sums**2 / n, 0.0) / (n - 1)
+        pieces.append(np.maximum(np.einsum("ij,ij->i", drawn, drawn) - sums**2 / n, 0.0) / (n - 1))
+    out = np.concatenate(pieces)
     out[out < 1e-12 * centred.var()] = 0.0  # a resample of one value over and over, but for rounding
     return out
 
@@ -548,20 +546,15 @@ def pooled_bootstrap(
         assumptions_met=unless_contradicted(independent) if runs >= _ENOUGH else False,
     )
     x, y = group.values, baseline.values
-    note = _no_ratio(group, baseline) or _too_few(runs, "run", level)
-    if note:
+    if runs < 2:
+        return replace(blank, note="an arm has a single run")
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return replace(blank, note="an arm has no spread at all, so there is no ratio")
+    if note := _too_few(runs, "run", level):
         return replace(blank, note=note)
     low, high = _quantiles(ratio_resamples(x, y, resamples, rng), level)
     estimate = float(x.var(ddof=1) / y.var(ddof=1))
     return replace(blank, estimate=estimate, interval=Interval(low, high, level))
-
-
-def _no_ratio(group: Group, baseline: Group) -> str:
-    if len(group.values) < 2 or len(baseline.values) < 2:
-        return "an arm has a single run"
-    if np.ptp(group.values) == 0 or np.ptp(baseline.values) == 0:
-        return "an arm has no spread at all, so there is no ratio"
-    return ""
 
 
 def fewest(level: float) -> int:
@@ -611,8 +604,8 @@ def clustered_bootstrap(
     )
     if not (group.has_spread and baseline.has_spread):
         return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
-    if seeds < fewest(level):
-        return replace(blank, note=_too_few(seeds, "seed", level))
+    if note := _too_few(seeds, "seed", level):
+        return replace(blank, note=note)
     if resamples * (len(group.seed_codes) + len(baseline.seed_codes)) > _MOST_COUNTS:
         return replace(blank, note=_TOO_LARGE)
     everyone = np.union1d(group.seed_codes, baseline.seed_codes)
@@ -621,8 +614,11 @@ def clustered_bootstrap(
     pools = (everyone, everyone) if shared else (group.seed_codes, baseline.seed_codes)
     first = _counts(len(pools[0]), resamples, rng)
     second = first if shared else _counts(len(pools[1]), resamples, rng)
+    blocks = np.union1d(group.blocks, baseline.blocks)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = _weighted_variance(group, pools[0], first) / _weighted_variance(baseline, pools[1], second)
+        ratios = _within(_residual_table(group, pools[0], blocks), first) / _within(
+            _residual_table(baseline, pools[1], blocks), second
+        )
     low, high = _quantiles(ratios, level)
     estimate = group.within_variance / baseline.within_variance
     return replace(blank, estimate=estimate, interval=Interval(low, high, level))
@@ -632,16 +628,3 @@ def _counts(n: int, resamples: int, rng: np.random.Generator) -> Floats:
     """Return (resamples, n) numbers of times that each of n seeds was drawn."""
     drawn = rng.integers(0, n, size=(resamples, n)) + np.arange(resamples)[:, None] * n
     return np.bincount(drawn.ravel(), minlength=resamples * n).reshape(resamples, n).astype(float)
-
-
-def _weighted_variance(group: Group, seeds: Ints, counts: Floats) -> Floats:
-    """Return (resamples,) within-cell variances of a group whose seeds were drawn `counts` times."""
-    squares, df = np.zeros(len(counts)), np.zeros(len(counts))
-    for block in group.cells:
-        in_block = group.blocks == block
-        weights = counts[:, np.searchsorted(seeds, group.seeds[in_block])]
-        e, n = group.residuals[in_block], weights.sum(axis=1)
-        squares += weights @ e**2 - (weights @ e) ** 2 / np.maximum(n, 1)
-        df += np.maximum(n - 1, 0)
-    squares[squares < 1e-12 * (group.residuals**2).sum()] = 0.0
-    return squares / df

@@ -402,17 +402,17 @@ def _mean_squares(
     """Return the mean squares of each factor, and the noise's."""
     if not len(contrasts):  # no run has noise of its own
         return {}, None
-    rest, rank = _residual(list(columns.values()), contrasts)
-    df = len(contrasts) - rank
+    left, rank = _regressed(list(columns.values()), contrasts)
+    rest, df = float(left @ left), len(contrasts) - rank
     noise = rest / df if df else None
     out = {}
     for name, z in columns.items():
         others = [other for key, other in columns.items() if key != name]
-        without, rank_without = _residual(others, contrasts)
-        own = rank - rank_without
+        left, rank_without = _regressed(others, contrasts)
+        without, own = float(left @ left), rank - rank_without
         if own < 1 or noise is None or noise <= 0:
             continue
-        trace = float((_outside(others, z) ** 2).sum())
+        trace = float((_regressed(others, z)[0] ** 2).sum())
         f = (without - rest) / own / noise
         out[name] = MeanSquares(
             (without - rest - own * noise) / trace, f, (own, df), float(stats.f.sf(f, own, df))
@@ -420,24 +420,13 @@ def _mean_squares(
     return out, noise
 
 
-def _basis(columns: Sequence[Floats]) -> Floats:
+def _regressed(columns: Sequence[Floats], target: Floats) -> tuple[Floats, int]:
+    """Return what a regression on these columns leaves of the target, and their rank."""
+    if not columns:
+        return target, 0
     u, s, _ = np.linalg.svd(np.hstack(columns), full_matrices=False)
-    return np.asarray(u[:, s > _TINY * max(float(s[0]), 1.0)])
-
-
-def _outside(columns: Sequence[Floats], target: Floats) -> Floats:
-    if not columns:
-        return target
-    u = _basis(columns)
-    return np.asarray(target - u @ (u.T @ target))
-
-
-def _residual(columns: Sequence[Floats], contrasts: Floats) -> tuple[float, int]:
-    """Return the residual sum of squares of a regression on these columns, and their rank."""
-    if not columns:
-        return float(contrasts @ contrasts), 0
-    left = _outside(columns, contrasts)
-    return float(left @ left), _basis(columns).shape[1]
+    u = u[:, s > _TINY * max(float(s[0]), 1.0)]
+    return np.asarray(target - u @ (u.T @ target)), u.shape[1]
 
 
 def _likelihood(matrices: Floats, contrasts: Floats, has_noise: bool) -> Likelihood:

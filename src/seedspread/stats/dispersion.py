@@ -36,9 +36,9 @@ def deviations(group: Group) -> Floats:
         out[own] /= _expected(len(own))
         if len(own) % 2:
             out[own[out[own].argmin()]] = np.nan
-    index, known = np.searchsorted(group.seed_codes, group.seeds), ~np.isnan(out)
-    sums = np.bincount(index[known], out[known], len(group.seed_codes))
-    runs = np.bincount(index[known], minlength=len(group.seed_codes))
+    known = ~np.isnan(out)
+    sums = np.bincount(group.seed_index, np.where(known, out, 0.0))
+    runs = np.bincount(group.seed_index, known)
     return np.where(runs > 0, sums / np.maximum(runs, 1), np.nan)
 
 

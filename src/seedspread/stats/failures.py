@@ -108,6 +108,10 @@ def exact_interval(count: int, of: int, level: float) -> Interval:
     return Interval(float(exact.low), float(exact.high), level)
 
 
+def rate_of(count: int, of: int, level: float) -> Estimate:
+    return Estimate(count / of, exact_interval(count, of, level))
+
+
 def fisher_p(*counts: tuple[int, int]) -> float:
     """Return the p value of Fisher's exact test of equal rates, from (failed, seeds) of each group."""
     return float(stats.fisher_exact([[failed, seeds - failed] for failed, seeds in counts]).pvalue)
@@ -179,26 +183,21 @@ def failures(
         return None
     (x, n), (y, m) = ((len(s.all), s.seeds) for s in sides)
     first, second = (side.without(s.all) for side, s in zip((group, baseline), sides, strict=True))
-    sound = robust_ratio(first, second, level, pairs)
+    sound, rates = robust_ratio(first, second, level, pairs), (rate_of(x, n, level), rate_of(y, m, level))
     return FailureModel(
         kind="both" if failed and clusters else "failed" if failed else "clusters",
         groups=(group.name, baseline.name),
         failed=(x, y),
         crashed=(len(group.crashed), len(baseline.crashed)),
         seeds=(n, m),
-        rates=(Estimate(x / n, exact_interval(x, n, level)), Estimate(y / m, exact_interval(y, m, level))),
-        difference=difference_of_rates((x, n), (y, m), level),
+        rates=rates,
+        difference=difference_of(*rates),
         p=fisher_p((x, n), (y, m)),
         sound_seeds=(n - x, m - y),
         sound_ratio=None if sound.ratio is None else Estimate(sound.ratio, sound.interval),
         sound_p=sound.p,
         signs=(*clusters, *failed),
     )
-
-
-def difference_of_rates(first: tuple[int, int], second: tuple[int, int], level: float) -> Estimate:
-    """Return the difference of two rates, each given as (count, of)."""
-    return difference_of(*(Estimate(k / n, exact_interval(k, n, level)) for k, n in (first, second)))
 
 
 def difference_of(first: Estimate, second: Estimate) -> Estimate:

@@ -99,6 +99,11 @@ class Group:
         return np.unique(self.seeds)
 
     @cached_property
+    def seed_index(self) -> Ints:
+        """(n,) place of each run's seed among `seed_codes`."""
+        return np.searchsorted(self.seed_codes, self.seeds)
+
+    @cached_property
     def by_seed(self) -> tuple[Floats, Ints]:
         """(k,) sums of squared residuals per seed, times n / (n - 1) of their cell, and numbers of runs.
 
@@ -106,9 +111,8 @@ class Group:
         """
         size = np.bincount(self.blocks)[self.blocks]
         scale = size / np.maximum(size - 1, 1)
-        index = np.searchsorted(self.seed_codes, self.seeds)
-        squares: Floats = np.bincount(index, scale * self.residuals**2, len(self.seed_codes)).astype(float)
-        runs = np.bincount(index, size > 1, len(self.seed_codes))
+        squares: Floats = np.bincount(self.seed_index, scale * self.residuals**2).astype(float)
+        runs = np.bincount(self.seed_index, size > 1)
         return squares, runs.astype(np.intp)
 
     @cached_property
@@ -116,17 +120,14 @@ class Group:
         """(k, b) values by seed and block; NaN if a run is missing."""
         codes = sorted(self.cells)
         out = np.full((len(self.seed_codes), len(codes)), np.nan)
-        out[np.searchsorted(self.seed_codes, self.seeds), np.searchsorted(codes, self.blocks)] = self.values
+        out[self.seed_index, np.searchsorted(codes, self.blocks)] = self.values
         return out
 
     @cached_property
     def seed_means(self) -> Floats:
         """(k,) means of each seed's residuals, plus the group's mean: block differences are removed."""
-        index = np.searchsorted(self.seed_codes, self.seeds)
-        sums = np.bincount(index, weights=self.residuals, minlength=len(self.seed_codes))
-        counts = np.bincount(index, minlength=len(self.seed_codes))
-        out: Floats = sums / counts + np.mean([values.mean() for values in self.cells.values()])
-        return out
+        own = np.bincount(self.seed_index, self.residuals) / np.bincount(self.seed_index)
+        return np.asarray(own + np.mean([values.mean() for values in self.cells.values()]))
 
 
 def common_seeds(a: Group, b: Group) -> tuple[Ints, Ints]:
@@ -145,10 +146,6 @@ def rounding(group: Group) -> float:
     return 0.0
 
 
-def has_same_seed_runs(group: Group) -> bool:
-    return len(group.seed_codes) < len(group.values)
-
-
 def runs_per_seed(group: Group) -> float:
     """Return the number of runs that share a run's seed, itself included, averaged over runs."""
     counts = group.by_seed[1]
@@ -157,7 +154,7 @@ def runs_per_seed(group: Group) -> float:
 
 def same_seed_runs(group: Group) -> SameSeedRuns | None:
     """Return how much a group's runs of one seed agree; None if no seed has more than one run."""
-    if not has_same_seed_runs(group):
+    if len(group.seed_codes) == len(group.values):
         return None
     table = group.matrix
     complete = table[~np.isnan(table).any(axis=1)]

@@ -5,8 +5,8 @@ influence, the groups' influences of a shared seed are added, and their squares 
 Percentile bootstraps of whole seeds are far too short with so few (docs/statistics.md).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from scipy import stats
@@ -83,7 +83,7 @@ class _Sample:
         values = sign * values
         order = np.argsort(values, kind="stable")
         units, of_seed = np.unique(unit, return_inverse=True)
-        of_run = of_seed[np.searchsorted(group.seed_codes, group.seeds)]
+        of_run = of_seed[group.seed_index]
         return _Sample(values[order], of_run[order], units, sign * group.seed_means, of_seed)
 
     def mean(self) -> _Summary:
@@ -97,7 +97,11 @@ class _Sample:
         With few runs that is one of them, and the jackknife is blind if the next one happens to lie near. So
         the influence is also computed for the mean minus so many standard deviations; the larger one counts.
         """
-        found = self._jackknife(lambda n: _tail(n, min(n, of)))
+        k, n = len(self.units), len(self.values)
+        kept = [self.values[self.places != place] for place in range(k)] if k > 1 else []
+        left = np.array([values @ _tail(len(values), min(len(values), of)) for values in kept])
+        influence = ((k - 1) / k) ** 0.5 * (left.mean() - left) if k > 1 else np.zeros(k)
+        found = _Summary(float(self.values @ _tail(n, min(n, of))), influence, self.units)
         deviations = self.values - self.values.mean()
         sd = deviations.std()
         if sd == 0:
@@ -112,19 +116,6 @@ class _Sample:
         k = len(self.units)
         influence = np.bincount(places, deviations, k) / len(places)
         return _Summary(value, influence * (k / max(k - 1, 1)) ** 0.5, self.units)
-
-    def _jackknife(self, weights: Callable[[int], Floats]) -> _Summary:
-        """Jackknife a weighted sum of the sorted values; `weights` returns those of n runs."""
-        k, n = len(self.units), len(self.values)
-        value = float(self.values @ weights(n))
-        if k < 2:
-            return _Summary(value, np.zeros(k), self.units)
-        known: dict[int, Floats] = {}
-        left = np.empty(k)
-        for place in range(k):
-            kept = self.values[self.places != place]
-            left[place] = kept @ known.setdefault(len(kept), weights(len(kept)))
-        return _Summary(value, ((k - 1) / k) ** 0.5 * (left.mean() - left), self.units)
 
 
 def _units(group: Group, baseline: Group, paired: bool) -> tuple[Ints, Ints]:
@@ -142,6 +133,7 @@ def _worst_weights(n: int) -> Floats:
     return np.asarray(np.diff(np.clip(np.arange(n + 1) / n, 0.0, _TENTH)) / _TENTH)
 
 
+@cache
 def _tail(n: int, of: int) -> Floats:
     """Return (n,) weights of the expected worst tenth of `of` runs drawn from n without replacement.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from seedspread.stats.failures import difference_of, exact_interval, fisher_p
+from seedspread.stats.failures import difference_of, fisher_p, rate_of
 from seedspread.stats.groups import Floats, Group, Ints
 from seedspread.stats.result import Better, Contrast, Estimate, Interval
 
@@ -21,9 +21,7 @@ class Tails:
     rates: Contrast | None  # of those seeds; intervals are exact, that of the difference is conservative
     p: float | None  # Fisher's exact test of equal rates
     share: float | None  # of seeds that are worse than the quantile
-    quantiles: (
-        Contrast | None
-    )  # infinite where so many seeds failed; order statistics are the intervals' ends
+    quantiles: Contrast | None  # infinite if so many seeds failed; intervals end at order statistics
 
 
 def tails(
@@ -50,10 +48,7 @@ def tails(
     if threshold is not None:
         counts = int(np.sum(first < sign * threshold)), int(np.sum(second < sign * threshold))
         a, b = zip(counts, sizes, strict=True)
-        rates, p = (
-            _contrast(*(Estimate(k / n, exact_interval(k, n, level)) for k, n in (a, b))),
-            fisher_p(a, b),
-        )
+        rates, p = _contrast(rate_of(*a, level), rate_of(*b, level)), fisher_p(a, b)
     if share is not None:
         quantiles = _contrast(*(_quantile(scores, share, sign, level) for scores in (first, second)))
     return Tails(threshold, counts, sizes, rates, p, share, quantiles)
@@ -65,9 +60,8 @@ def _contrast(first: Estimate, second: Estimate) -> Contrast:
 
 def _scores(side: Group, failed: Ints, sign: float) -> Floats:
     """Return the sorted values of seeds, higher being better; failed ones are -inf."""
-    codes, of_run = np.unique(side.seeds, return_inverse=True)
-    means = sign * np.bincount(of_run, side.values) / np.bincount(of_run)
-    kept = means[~np.isin(codes, failed)]
+    means = sign * np.bincount(side.seed_index, side.values) / np.bincount(side.seed_index)
+    kept = means[~np.isin(side.seed_codes, failed)]
     return np.sort(np.r_[np.full(len(failed), -np.inf), kept])
 
 
