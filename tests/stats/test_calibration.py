@@ -1,6 +1,6 @@
 """Exact tests keep their level, robust ones keep near it, naive ones do not.
 
-Rejections of simulated experiments without a difference, 1,500 or 600; bounds lie four standard errors of
+Rejections of simulated experiments without a difference, 1,000 or 400; bounds lie four standard errors of
 the rate from 5 %, or further.
 """
 
@@ -28,7 +28,7 @@ from seedspread.stats.groups import Group
 from seedspread.stats.result import TestResult
 
 RNG = np.random.default_rng(0)
-DRAWS, FEWER = 1500, 600
+DRAWS, FEWER = 1000, 400
 
 
 def f(x: Group, y: Group) -> TestResult:
@@ -59,17 +59,17 @@ def rejections(test: object, design: Design, shape: str, n: int, draws: int = DR
     [(f, INDEPENDENT, 5), (f, INDEPENDENT, 14), (pitman, PAIRS, 5), (pitman, PAIRS, 10)],
 )
 def test_exact_tests_are_exact_for_normal_values(test: object, design: Design, n: int) -> None:
-    assert rejections(test, design, "normal", n) == pytest.approx(0.05, abs=0.0225)
+    assert rejections(test, design, "normal", n) == pytest.approx(0.05, abs=0.0275)
 
 
 @pytest.mark.parametrize("design", [INDEPENDENT, PAIRS, TWINS])
 @pytest.mark.parametrize("shape", ["normal", "t5", "bimodal"])
 def test_the_jackknife_keeps_near_its_level(design: Design, shape: str) -> None:
-    assert rejections(jackknife, design, shape, 7, FEWER) < 0.09
+    assert rejections(jackknife, design, shape, 7, FEWER) < 0.094
 
 
 def test_the_permutation_within_seeds_keeps_near_its_level() -> None:
-    assert rejections(within, IDLE_PAIRS, "normal", 7) < 0.0725
+    assert rejections(within, IDLE_PAIRS, "normal", 7) < 0.0775
 
 
 def test_the_naive_f_test_does_not_keep_its_level_with_twins_or_heavy_tails() -> None:
@@ -80,9 +80,9 @@ def test_the_naive_f_test_does_not_keep_its_level_with_twins_or_heavy_tails() ->
 def test_the_gap_test_keeps_its_level() -> None:
     """Of exponential values, the most easily parted; below it of normal ones."""
     rng = np.random.default_rng(4)
-    for draws, least in ((rng.exponential(size=(DRAWS, 7)), 0.0275), (rng.normal(size=(DRAWS, 7)), 0.0)):
+    for draws, least in ((rng.exponential(size=(DRAWS, 7)), 0.0225), (rng.normal(size=(DRAWS, 7)), 0.0)):
         p_values = [largest_gap(values)[1] for values in draws]
-        assert least <= np.mean([p is not None and p < 0.05 for p in p_values]) <= 0.0725
+        assert least <= np.mean([p is not None and p < 0.05 for p in p_values]) <= 0.0775
 
 
 def test_the_tables_have_the_headline_beside_the_other_tests() -> None:

@@ -59,7 +59,7 @@ def test_levene_is_an_analysis_of_variance_of_deviations(center: str, middle: ob
     assert test.p == pytest.approx(expected.pvalue)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(2, 9), min_size=4, max_size=6), st.integers(0, 10**6))
 def test_the_two_way_analysis_is_statsmodels_type_ii_for_any_cell_sizes(sizes: list[int], seed: int) -> None:
     sizes = sizes[: len(sizes) // 2 * 2]

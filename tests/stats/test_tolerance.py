@@ -86,9 +86,9 @@ def test_the_permutation_test_is_that_of_scipy() -> None:
 def test_healthy_runs_rarely_fail(shape: str, n: int, k: int) -> None:
     """Goal: 1.2 times the level; here with three standard errors."""
     rng = np.random.default_rng([n, k])
-    values = QUANTILES[shape](rng.random((1500, n + k)))
+    values = QUANTILES[shape](rng.random((800, n + k)))
     p = np.array([MeanTest(row[:n], row[n:], 0.05).p_below() for row in values])
-    assert np.mean(p < 0.05) < 1.2 * 0.05 + 3 * (0.05 * 0.95 / 1500) ** 0.5
+    assert np.mean(p < 0.05) < 1.2 * 0.05 + 3 * (0.05 * 0.95 / 800) ** 0.5
 
 
 def test_the_detectable_drop_is_detected_with_its_power() -> None:
