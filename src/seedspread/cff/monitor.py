@@ -34,20 +34,15 @@ Tensor: TypeAlias = Any
 
 @dataclass
 class Tally:
-    """What was counted under one name in a window of time.
-
-    Attributes:
-        values: how many values there were.
-        counts: of them those `below` and `above` the bounds, or `cut` where only that is known, and `nan`;
-            by device too, on which they are summed until they are read.
-        batch_rates: of a layer's pairs, the clamp activation rate of each batch; NaN of one that has none.
-        possible_pairs: all ordered pairs of different rows.
-    """
+    """What was counted under one name in a window of time."""
 
     values: int = 0
+    # Values `below` and `above` the bounds, or `cut` if only that is known, and `nan`; also by device, where
+    # they are summed until they are read.
     counts: dict[tuple[str, Any], Any] = field(default_factory=dict)
+    # Of a layer's pairs, the clamp activation rate of each batch; NaN of one that has none.
     batch_rates: list[float] = field(default_factory=list)
-    possible_pairs: int = 0
+    possible_pairs: int = 0  # ordered pairs of different rows
 
     def merge(self, other: "Tally") -> None:
         self.values += other.values

@@ -399,16 +399,12 @@ def _gradients(output: Tensor, inputs: Sequence[Tensor], gradient: Tensor) -> tu
 
 
 class _Pass:
-    """A few runs on their way through a layer and back, slice by slice.
-
-    Attributes:
-        tokens: `(C, N, ...)`, the layer's input.
-    """
+    """A few runs on their way through a layer and back, slice by slice."""
 
     def __init__(
         self, model: LayerwiseModel, leaves: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool
     ) -> None:
-        self.tokens = tokens
+        self.tokens = tokens  # `(C, N, ...)`, the layer's input
         self._config = config = model.config
         self._precision = model.precision
         self._leaves = leaves
