@@ -547,23 +547,22 @@ def intervals(
 ) -> list[tuple[float, float]]:
     """Return per component the ends of its profile-likelihood interval, zero and infinity included."""
     quantile = float(stats.chi2.ppf(level, 1))
-    ends = [[0.0, np.inf] for _ in curves]
-    brackets = [
-        (i, side, *bracket)
-        for i, curve in enumerate(curves)
-        for side in (0, 1)
-        if (bracket := _bracket(curve, side, quantile)) is not None
-    ]
+    ends = np.tile([0.0, np.inf], (len(curves), 1))
+    brackets = []  # component, side, and two values between which the interval ends there
+    for i, curve in enumerate(curves):
+        inside = np.flatnonzero(curve.drops <= quantile)
+        for side, at in enumerate((inside[0] - 1, inside[-1])):
+            if 0 <= at < len(curve.grid) - 1:
+                brackets.append((i, side, curve.grid[at], curve.grid[at + 1]))
     if brackets:
-        which, _, low, high = (np.array(part) for part in zip(*brackets, strict=True))
+        which, sides, low, high = (np.array(part) for part in zip(*brackets, strict=True))
         for _ in range(2):
             points = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, _REFINED)
             found = _profile(likelihood, estimates, np.repeat(which, _REFINED), points.ravel())
             excess = 2 * (top - found.reshape(points.shape)) - quantile
             low, high, end = _crossing(points, excess)
-        for (i, side, *_), value in zip(brackets, end, strict=True):
-            ends[i][side] = float(value)
-    return [(low, high) for low, high in ends]
+        ends[which, sides] = end
+    return [(float(low), float(high)) for low, high in ends]
 
 
 def _profile(likelihood: Likelihood, estimates: Floats, which: Ints, values: Floats) -> Floats:
@@ -582,15 +581,6 @@ def _profile(likelihood: Likelihood, estimates: Floats, which: Ints, values: Flo
         found.append(maximize(likelihood, start, free, 1e-9)[1])
     out: Floats = np.max(found, axis=0)
     return out
-
-
-def _bracket(curve: Curve, side: int, quantile: float) -> tuple[float, float] | None:
-    """Return two values between which the interval ends on this side; None if it has no end there."""
-    inside = np.flatnonzero(curve.drops <= quantile)
-    first = int(inside[0]) - 1 if side == 0 else int(inside[-1])
-    if first < 0 or first + 1 >= len(curve.grid):
-        return None
-    return float(curve.grid[first]), float(curve.grid[first + 1])
 
 
 def _crossing(points: Floats, excess: Floats) -> tuple[Floats, Floats, Floats]:

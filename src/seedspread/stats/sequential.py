@@ -65,20 +65,16 @@ def crossing(c: float, sizes: tuple[int, ...], delta: float = DELTA) -> float:
     """
     steps = np.diff(np.array(sizes, float), prepend=0.0)
     ends = c * shape(sizes, delta) * np.sqrt(np.cumsum(steps))  # of the sum, at each look
-    crossed = 2 * float(ndtr(-ends[0] / steps[0] ** 0.5))
-    nodes, density, weights = np.zeros(1), np.ones(1), np.ones(1)
-    for k, (end, step) in enumerate(zip(ends, steps, strict=True)):
-        if k:  # sums within the boundary so far that cross it now
-            sd = step**0.5
-            beyond = ndtr((nodes - end) / sd) + ndtr((-nodes - end) / sd)
-            crossed += float(weights @ (density * beyond))
-        if k + 1 < len(steps):
-            at, size = _rule(int(_DENSE * end / step**0.5) // _LOT + 2)
-            fresh = at * end
-            gaps = (fresh[:, None] - nodes) / step**0.5
-            kernel = np.exp(-0.5 * gaps**2) / (2 * np.pi * step) ** 0.5
-            density = kernel @ (weights * density)
-            nodes, weights = fresh, size * end
+    crossed, nodes, density, weights = 0.0, np.zeros(1), np.ones(1), np.ones(1)
+    for end, sd in zip(ends, steps**0.5, strict=True):
+        # Sums within the boundary so far that cross it now.
+        beyond = ndtr((nodes - end) / sd) + ndtr((-nodes - end) / sd)
+        crossed += float(weights @ (density * beyond))
+        at, size = _rule(int(_DENSE * end / sd) // _LOT + 2)
+        fresh = at * end
+        kernel = np.exp(-0.5 * ((fresh[:, None] - nodes) / sd) ** 2) / ((2 * np.pi) ** 0.5 * sd)
+        density = kernel @ (weights * density)
+        nodes, weights = fresh, size * end
     return min(crossed, 1.0)
 
 
