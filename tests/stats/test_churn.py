@@ -30,7 +30,7 @@ def test_runs_of_one_seed_are_not_compared_and_share_its_weight() -> None:
 
 def test_the_difference_keeps_its_level_with_few_seeds() -> None:
     rng, p_values = np.random.default_rng(2), []
-    for _ in range(400):
+    for _ in range(250):
         base = 1 + 2 * rng.standard_normal(200)
         skill, own = rng.normal(0, 0.2, (8, 1)), rng.normal(0, 0.3, (8, 200))
         right = (base + skill + own > 0).astype(int)

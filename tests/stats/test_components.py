@@ -147,7 +147,7 @@ def test_seeds_that_lack_blocks_give_what_statsmodels_gives() -> None:
 VALUES = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=24, max_size=24)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(VALUES, st.sampled_from([(12, 2), (8, 3), (6, 4)]), st.floats(0.001, 1000))
 def test_balanced_designs_give_mean_squares(
     values: list[float], shape: tuple[int, int], factor: float
@@ -175,7 +175,7 @@ def test_balanced_designs_give_mean_squares(
     assert seed.interval.low <= seed.variance <= seed.interval.high
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(st.floats(-12, 0), min_size=3, max_size=3),
     st.integers(0, 99),
