@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -104,40 +104,29 @@ def numeric(column: "pd.Series[Any]") -> "pd.Series[float]":
 def numbers_in(column: "pd.Series[Any]", name: str, decimal_comma: bool = False) -> Numbers:
     """Return the numbers of a column, whose index counts its rows; refuse what is no number and not empty.
 
-    With `decimal_comma`, of a table with another delimiter, `1,234` is 1.234 unless other cells disagree.
+    Cells that are no numbers as they stand are read as people write them. With `decimal_comma`, of a table
+    with another delimiter, `1,234` is 1.234 unless other cells disagree.
     """
     rows, column = column.index, column.reset_index(drop=True)  # a wide table's rows hold several runs
-    found = Numbers(numeric(column).replace([np.inf, -np.inf], np.nan))
-    left = found.values.isna() & is_filled(column)
-    if left.any():
-        found = _as_written(column, found.values, left, name, decimal_comma, rows)
-    largest = found.values.abs().max()
-    if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
-        raise TableError(f"{name!r} reaches {largest:g}; change its unit: squares of it cannot be computed")
-    return replace(found, values=found.values.set_axis(rows))
-
-
-def _as_written(
-    column: "pd.Series[Any]",
-    plain: "pd.Series[float]",
-    left: "pd.Series[bool]",
-    name: str,
-    decimal_comma: bool,
-    rows: "pd.Index[Any]",
-) -> Numbers:
-    """Read the cells in `left`, which are no numbers as they stand, as people write them."""
+    values = numeric(column).replace([np.inf, -np.inf], np.nan)
+    plain, notes = values.notna(), list[str]()
+    left = ~plain & is_filled(column)
     text = column[left].astype(str).str.strip().str.replace("−", "-", regex=False)
     signed = text.str.endswith("%")
-    unsigned = np.sort(np.r_[text.index[~signed], np.flatnonzero(plain.notna())])
-    if signed.any() and len(unsigned):
-        raise TableError(
-            f"{name!r} has a per cent sign in {row_numbers(rows[text.index[signed]])} and none in "
-            f"{row_numbers(rows[unsigned])}; write all of them in one unit"
-        )
+    if signed.any():
+        unsigned = np.sort(np.r_[text.index[~signed], np.flatnonzero(plain)])
+        if len(unsigned):
+            raise TableError(
+                f"{name!r} has a per cent sign in {row_numbers(rows[text.index[signed]])} and none in "
+                f"{row_numbers(rows[unsigned])}; write all of them in one unit"
+            )
+        notes.append(f"{name} has per cent signs: it is in per cent.")
     text = text.str.removesuffix("%").str.strip().str.replace(_GAPS, "", regex=True)
-    has_points = bool(column[plain.notna()].astype(str).str.contains(".", regex=False).any())
     commas = text.str.contains(",", regex=False)
-    text[commas], note = _without_commas(text[commas], has_points, name, decimal_comma, rows)
+    if commas.any():
+        has_points = bool(column[plain].astype(str).str.contains(".", regex=False).any())
+        text[commas], note = _without_commas(text[commas], has_points, name, decimal_comma, rows)
+        notes += note
     numbers = text.where(text.str.fullmatch(_NUMBER)).astype(float)
     bad = ~numbers.abs().lt(np.inf)
     if bad.any():
@@ -146,18 +135,17 @@ def _as_written(
         examples = ", ".join(f"row {row}: {short(cell)}" for row, cell in some)
         more = f" and {len(cells) - 3:,} more" if len(cells) > 3 else ""
         raise TableError(f"{name!r} must hold finite numbers; {examples}{more}")
-    values = plain.copy()
     values[left] = numbers
-    notes = (f"{name} has per cent signs: it is in per cent.",) if signed.any() else ()
-    return Numbers(values, bool(signed.any()), (*notes, *note))
+    largest = values.abs().max()
+    if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
+        raise TableError(f"{name!r} reaches {largest:g}; change its unit: squares of it cannot be computed")
+    return Numbers(values.set_axis(rows), bool(signed.any()), tuple(notes))
 
 
 def _without_commas(
     text: "pd.Series[str]", has_points: bool, name: str, decimal_comma: bool, rows: "pd.Index[Any]"
 ) -> tuple["pd.Series[str]", tuple[str, ...]]:
     """Rewrite cells with commas as a program would, once it is clear what a comma means in the column."""
-    if text.empty:
-        return text, ()
     groups = text.str.fullmatch(_GROUPS)  # 1,234 may be either
     decimals = (text.str.fullmatch(_COMMA) & ~groups) | text.str.fullmatch(_POINTS_AND_COMMA)
     thousands = text.str.fullmatch(_COMMAS_AND_POINT) | (groups & (text.str.count(",") > 1))

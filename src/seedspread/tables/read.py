@@ -10,18 +10,18 @@ import sys
 import tempfile
 import warnings
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TextIO, cast
+from typing import Any, Protocol, TextIO
 
 import pandas as pd
 
-from seedspread.errors import did_you_mean, require_extra
+from seedspread.errors import SeedspreadError, did_you_mean, require_extra
 from seedspread.runs.metrics import Better
 from seedspread.runs.store import Store, is_store, store_of
 from seedspread.tables.from_store import all_runs
@@ -235,7 +235,9 @@ def _of_file(path: Path, sheet: str | None) -> Table:
         if path.suffix.lower() in (*_EXCEL, ".xls"):
             return _excel(path, sheet)
         return _marked_up(path, sheet) or _text(path)
-    except (ValueError, pd.errors.ParserWarning, EOFError, OSError, zlib.error) as error:
+    except SeedspreadError:
+        raise
+    except Exception as error:  # openpyxl and pyarrow check little, so a damaged file may raise anything
         if isinstance(error, OSError) and error.filename is not None:
             raise  # the system refused it
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -247,18 +249,13 @@ def _parquet(path: Path) -> pd.DataFrame:
     require_extra("parquet", f"reading {path}")
     from pyarrow import parquet  # noqa: PLC0415 - not in the base
 
-    try:
-        about = parquet.read_metadata(path)
-        if about.num_rows * about.num_columns > _MOST_CELLS:
-            raise TableError(
-                f"{path} has {about.num_rows:,} rows of {about.num_columns:,} columns; up to {_MOST_CELLS:,} "
-                "cells are read: keep what the audit needs"
-            )
-        return pd.read_parquet(path)
-    except (TableError, OSError):
-        raise
-    except Exception as error:  # pyarrow's own, and what a damaged file makes of pandas' notes in it
-        raise ValueError(str(error)) from None
+    about = parquet.read_metadata(path)
+    if about.num_rows * about.num_columns > _MOST_CELLS:
+        raise TableError(
+            f"{path} has {about.num_rows:,} rows of {about.num_columns:,} columns; up to {_MOST_CELLS:,} "
+            "cells are read: keep what the audit needs"
+        )
+    return pd.read_parquet(path)
 
 
 def _json_records(path: Path, question: Question) -> pd.DataFrame | None:
@@ -350,7 +347,7 @@ def _marked_up(path: Path, sheet: str | None) -> Table | None:
 
 # Text
 
-_SAMPLE = 1 << 16
+_SAMPLE, _PIECE = 1 << 16, 1 << 20
 _MOST_LINES = 200
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _SEPARATORS = (",", ";", "\t", "|")
@@ -362,14 +359,13 @@ def _text(path: Path) -> Table:
 
     Values stay text until they are asked for: what is not a number can then be named by its row.
     """
-    with _open(path) as file:
-        sample = file.read(_SAMPLE)
-    encoding = next((name for bom, name in _BOMS.items() if sample.startswith(bom)), "utf-8")
-    text = sample.decode(encoding, errors="replace")
+    content = _content(path)
+    encoding = next((name for bom, name in _BOMS.items() if content.startswith(bom)), "utf-8")
+    text = content[:_SAMPLE].decode(encoding, errors="replace")
     if "\0" in text:
         raise ValueError("it holds binary data")
     lines = text.splitlines()
-    if len(sample) == _SAMPLE and len(lines) > 1:
+    if len(content) >= _SAMPLE and len(lines) > 1:
         lines.pop()  # it may be cut
     skipped = next((n for n, line in enumerate(lines) if line.strip()[:1] not in ("", "#")), len(lines))
     if skipped == len(lines):
@@ -379,9 +375,9 @@ def _text(path: Path) -> Table:
         raise ValueError("its first line has one column only")
     notes: tuple[str, ...] = ()
     try:
-        frame = _parsed(path, encoding, separator, skipped)
+        frame = _parsed(content, encoding, separator, skipped)
     except UnicodeDecodeError:
-        frame = _parsed(path, "cp1252", separator, skipped)
+        frame = _parsed(content, "cp1252", separator, skipped)
         notes = ("It is not UTF-8; read as Windows-1252.",)
     frame.index = pd.RangeIndex(2 + skipped, 2 + skipped + len(frame))
     there = set(frame.columns)  # pandas calls the second of two columns x by the name x.1
@@ -390,35 +386,17 @@ def _text(path: Path) -> Table:
     return Table(_without_empty(frame), str(path), notes, str(path), decimal_comma=separator != ",")
 
 
-def _open(path: Path) -> BinaryIO:
-    """Open a file, unpacked; closing it closes the file."""
-    opened = gzip.GzipFile(path) if path.suffix.lower() == ".gz" else path.open("rb")
-    return cast(BinaryIO, io.BufferedReader(_Bounded(cast(BinaryIO, opened), path), 1 << 20))
-
-
-class _Bounded(io.RawIOBase):
-    """A file that raises an error beyond `MOST_BYTES`: a small archive may hold a huge text."""
-
-    def __init__(self, file: BinaryIO, path: Path) -> None:
-        self._file, self._path, self._left = file, path, MOST_BYTES
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._file.read(len(buffer))
-        self._left -= len(data)
-        if self._left < 0:
-            raise TableError(
-                f"{self._path} has more than {MOST_BYTES / 2**30:.0f} GiB of text; keep the rows and columns "
-                "that the audit needs, or save it as .parquet"
-            )
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
+def _content(path: Path) -> bytes:
+    """Return the bytes of a text, unpacked; refuse more than `MOST_BYTES`: a small archive may hold them."""
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        pieces = iter(partial(file.read, _PIECE), b"")
+        content = b"".join(islice(pieces, MOST_BYTES // _PIECE + 1))
+    if len(content) > MOST_BYTES:
+        raise TableError(
+            f"{path} has more than {MOST_BYTES / 2**30:.0f} GiB of text; keep the rows and columns that the "
+            "audit needs, or save it as .parquet"
+        )
+    return content
 
 
 def _separator(lines: list[str], name: str) -> str | None:
@@ -443,11 +421,11 @@ def _columns(lines: list[str], separator: str) -> int:
     return counts[0] if 4 * Counter(counts)[counts[0]] >= 3 * len(counts) else 0
 
 
-def _parsed(path: Path, encoding: str, separator: str, skipped: int) -> pd.DataFrame:
-    with _open(path) as file, warnings.catch_warnings():
+def _parsed(content: bytes, encoding: str, separator: str, skipped: int) -> pd.DataFrame:
+    with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header's would be lost
         return pd.read_csv(
-            file,
+            io.BytesIO(content),
             sep=separator,
             encoding=encoding,
             skiprows=skipped,
@@ -478,19 +456,14 @@ def _excel(path: Path, sheet: str | None) -> Table:
     import openpyxl  # noqa: PLC0415 - an extra
 
     _check_unpacked_size(path)
-    try:
-        with path.open("rb") as file, quiet():
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            names = book.sheetnames
-            name = sheet if sheet is not None or not names else names[0]
-            if name not in names:
-                hint = did_you_mean(name or "", names)
-                raise TableError(f"{path} has no sheet {name!r}{hint} (it has {listed(names)})")
-            frame = _frame(path, book[name].iter_rows(values_only=True))
-    except TableError:
-        raise
-    except Exception as error:  # openpyxl checks little, so a damaged file may raise anything
-        raise ValueError(str(error)) from None
+    with path.open("rb") as file, quiet():
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        names = book.sheetnames
+        name = sheet if sheet is not None or not names else names[0]
+        if name not in names:
+            hint = did_you_mean(name or "", names)
+            raise TableError(f"{path} has no sheet {name!r}{hint} (it has {listed(names)})")
+        frame = _frame(path, book[name].iter_rows(values_only=True))
     others = [one for one in names if one != name]
     note = f"The sheet is {name}; there is {listed(others)} too (--sheet)."
     return Table(frame, str(path), (note,) if others and sheet is None else (), str(path))

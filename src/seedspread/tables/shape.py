@@ -26,22 +26,12 @@ from seedspread.tables.columns import (
 from seedspread.tables.question import Question, TableError, listed
 from seedspread.tables.read import Table
 
-_TOKENS = re.compile(
-    r"""\s*(?:(?P<quoted>"[^"]*"|'[^']*'|`[^`]*`)|(?P<sign>==|!=|<=|>=|=|<|>|\(|\)|,)|(?P<word>[^\s"'`=!<>(),]+))"""
-)
+_TOKENS = re.compile(r"""\s*("[^"]*"|'[^']*'|`[^`]*`|==|!=|<=|>=|=|<|>|\(|\)|,|[^\s"'`=!<>(),]+)""")
+_SIGNS = ("==", "!=", "<=", ">=", "=", "<", ">")
 _ORDER: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _EXAMPLE = "write --where 'step == 4000', with ==, !=, <, <=, >, >= or in (a, b), joined by and"
-
-
-@dataclass(frozen=True)
-class _Token:
-    kind: str
-    text: str
-
-    def says(self, *words: str) -> bool:
-        return self.kind != "quoted" and self.text.lower() in words
 
 
 @dataclass(frozen=True)
@@ -113,50 +103,49 @@ def conditions(where: str) -> list[Condition]:
         if match is None or match.end() == place:
             rest = where[place:].strip()[:20]
             raise TableError(f"--where {short(where)}: cannot read {rest!r}; {_EXAMPLE}")
-        kind = str(match.lastgroup)
-        tokens.append(_Token(kind, match[kind][1:-1] if kind == "quoted" else match[kind]))
+        tokens.append(match[1])
         place = match.end()
-    if any(token.says("or") for token in tokens):
+    if any(token.lower() == "or" for token in tokens):
         raise TableError(
             f"--where {short(where)}: or is not known; use in (a, b), or one --where for each and"
         )
     return [_condition(part, where) for part in _split(tokens, "and")]
 
 
-def _condition(tokens: list[_Token], where: str) -> Condition:
+def _condition(tokens: list[str], where: str) -> Condition:
     """Parse the column's words, a sign, and a level or several in brackets."""
-    signs = ("==", "!=", "<=", ">=", "=", "<", ">", "in", "not")
-    at = next((n for n, token in enumerate(tokens) if token.says(*signs)), 0)
+    at = next((n for n, token in enumerate(tokens) if token.lower() in (*_SIGNS, "in", "not")), 0)
     column, rest = _joined(tokens[:at]), tokens[at + 1 :]
-    typed = tokens[at].text.lower() if tokens else ""
+    typed = tokens[at].lower() if tokens else ""
     sign = {"=": "==", "not": "not in"}.get(typed, typed)
     if sign == "not in":
-        rest = rest[1:] if rest and rest[0].says("in") else []
+        rest = rest[1:] if rest and rest[0].lower() == "in" else []
     if not column or not rest:
         raise TableError(f"--where {short(where)} is no condition; {_EXAMPLE}")
     if sign not in ("in", "not in"):
-        if any(token.kind == "sign" for token in rest):
+        if any(token in (*_SIGNS, "(", ")", ",") for token in rest):
             raise TableError(f"--where {short(where)}: quote what has signs in it; {_EXAMPLE}")
         return Condition(column, sign, (_joined(rest),))
-    if not (rest[0].says("(") and rest[-1].says(")") and len(rest) > 2):
+    if not (rest[0] == "(" and rest[-1] == ")" and len(rest) > 2):
         raise TableError(f"--where {short(where)}: {sign} needs brackets, as in task {sign} (a, b)")
     return Condition(column, sign, tuple(_joined(level) for level in _split(rest[1:-1], ",") if level))
 
 
-def _joined(tokens: list[_Token]) -> str:
-    return " ".join(token.text for token in tokens)
+def _joined(tokens: list[str]) -> str:
+    """Return words with a blank between them, without their quotation marks."""
+    return " ".join(token[1:-1] if token[0] in "\"'`" else token for token in tokens)
 
 
-def _split(tokens: list[_Token], word: str) -> list[list[_Token]]:
-    """Split at a word that is not in brackets."""
-    parts: list[list[_Token]] = [[]]
+def _split(tokens: list[str], word: str) -> list[list[str]]:
+    """Split at a word that is neither quoted nor in brackets."""
+    parts: list[list[str]] = [[]]
     depth = 0
-    for token in tokens:
-        depth += token.says("(") - token.says(")")
-        if token.says(word) and depth == 0:
+    for one in tokens:
+        depth += (one == "(") - (one == ")")
+        if one.lower() == word and depth == 0:
             parts.append([])
         else:
-            parts[-1].append(token)
+            parts[-1].append(one)
     return parts
 
 

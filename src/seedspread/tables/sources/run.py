@@ -121,32 +121,26 @@ def flat(values: Mapping[Any, Any]) -> dict[str, Any]:
     """
     left = _MOST_VALUES
 
-    def spend(depth: int) -> None:
+    def plain(value: Any, depth: int) -> Any:
         nonlocal left
         left -= 1
         if left < 0 or depth > _DEEPEST:
             raise TooLargeError(f"more than {_MOST_VALUES:,} values, or more than {_DEEPEST} levels")
-
-    def plain(value: Any, depth: int) -> Any:
-        spend(depth)
         if isinstance(value, Mapping):
             return {str(key): plain(inner, depth + 1) for key, inner in value.items()}
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple | set | frozenset):
             return [plain(inner, depth + 1) for inner in value]
         return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
-    def flatten(values: Mapping[Any, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
+    def flatten(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
         for key, value in values.items():
-            spend(depth)
-            name = f"{prefix}{key}"
             if isinstance(value, Mapping):
-                yield from flatten(value, f"{name}.", depth + 1)
-            elif isinstance(value, list | tuple | set | frozenset):
-                yield name, json.dumps(plain(list(value), depth), ensure_ascii=False)
+                yield from flatten(value, f"{prefix}{key}.")
             else:
-                yield name, value if isinstance(value, str | int | float | bool) else str(value)
+                text = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+                yield f"{prefix}{key}", "None" if text is None else text
 
-    return dict(flatten(values, "", 0))
+    return dict(flatten({str(key): plain(value, 0) for key, value in values.items()}, ""))
 
 
 def from_name(name: str) -> dict[str, str]:
