@@ -136,7 +136,12 @@ def collect(
         raise SourceError(f"no run could be read from {place.source}{_first(unread)}")
     _check_metrics(runs, metrics, place.source)
     direction, decided_by = _direction(metrics[0], better, runs)
-    rows, without = _rows(runs, metrics, when, direction)
+    rows, without = list[_Row](), list[Unread]()
+    for run in runs:
+        try:
+            rows.append(_row(run, metrics, when, direction))
+        except ValueError as error:
+            without.append(Unread(run.name, str(error)))
     if not rows:
         raise SourceError(f"no run in {place.source} has {metrics[0]} at {when}{_first(without)}")
     seed = find_seed(row.parameters for row in rows)
@@ -299,21 +304,8 @@ class _Row:
         return json.dumps([self.run.group, own])
 
 
-def _rows(
-    runs: Sequence[CollectedRun], metrics: Sequence[str], at: At, better: Better
-) -> tuple[list[_Row], list[Unread]]:
-    """Return each run with its values, and the runs without the first metric."""
-    rows, unread = [], []
-    for run in runs:
-        try:
-            rows.append(_row(run, metrics, at, better))
-        except ValueError as error:
-            unread.append(Unread(run.name, str(error)))
-    return rows, unread
-
-
 def _row(run: CollectedRun, metrics: Sequence[str], at: At, better: Better) -> _Row:
-    """Take the other metrics at the step of the first one's best."""
+    """Take the other metrics at the step of the first one's best; a ValueError says why there is none."""
     first = curve_name(run, metrics[0])
     if first is None:
         raise ValueError(f"it has no {metrics[0]}")
@@ -382,10 +374,9 @@ def _table(
     Columns: run, experiment or study, seed, parameters (those that vary, or all), step, metrics.
     """
     parameters = [row.parameters for row in rows]
-    names_as_they_are = {"run": [row.run.name for row in rows]}
+    columns = {"run": pd.Series([row.run.name for row in rows], dtype=object)}
     if group and len({row.run.group for row in rows}) > 1:
-        names_as_they_are[group] = [row.run.group for row in rows]
-    columns = {name: pd.Series(values, dtype=object) for name, values in names_as_they_are.items()}
+        columns[group] = pd.Series([row.run.group for row in rows], dtype=object)
     if seed is not None:
         columns["seed"] = _typed([own.get(seed) for own in parameters])
     names = [name for name in dict.fromkeys(k for own in parameters for k in own) if name != seed]

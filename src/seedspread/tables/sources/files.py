@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import sqlite3
 import tempfile
 import warnings
@@ -63,7 +64,9 @@ class Place:
         for folder, subfolders, names in os.walk(self.folder):
             here = Path(folder)
             links += sum((here / name).is_symlink() for name in (*subfolders, *names))
-            subfolders[:] = sorted(name for name in subfolders if _is_wanted(here, name))
+            hidden = {name for name in subfolders if name.startswith(".") and name != ".hydra"}
+            wanted = sorted({*subfolders} - hidden - _SKIPPED)
+            subfolders[:] = [name for name in wanted if not (here / name).is_symlink()]
             files += [here / name for name in sorted(names) if not (here / name).is_symlink()]
             if len(files) > _MOST_FILES:
                 raise SeedspreadError(
@@ -100,11 +103,6 @@ class Place:
         return path.relative_to(self.folder).as_posix()
 
 
-def _is_wanted(folder: Path, name: str) -> bool:
-    hidden = name.startswith(".") and name != ".hydra"
-    return not hidden and name not in _SKIPPED and not (folder / name).is_symlink()
-
-
 def starts_with(path: Path, start: bytes) -> bool:
     try:
         with path.open("rb") as file:
@@ -114,12 +112,15 @@ def starts_with(path: Path, start: bytes) -> bool:
 
 
 @contextmanager
-def copy_of(database: Path) -> Iterator[Path]:
-    """Copy an SQLite database for a library that may write to what it opens, or migrate it."""
+def copy_of(path: Path) -> Iterator[Path]:
+    """Copy a file, or an SQLite database, for a library that may write to what it opens, or migrate it."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy.db"
-        with closing(_open(database)) as original, closing(sqlite3.connect(copy)) as target:
-            original.backup(target)
+        if not starts_with(path, _SQLITE):
+            shutil.copyfile(path, copy)
+        else:
+            with closing(_open(path)) as original, closing(sqlite3.connect(copy)) as target:
+                original.backup(target)
         yield copy
 
 

@@ -282,9 +282,15 @@ class HydraReader(Reader):
                 continue
             # A choice such as `model=small` is in no value of the config.
             parameters = {**_overrides(job / _HYDRA / "overrides.yaml"), **config}
-            events = sorted({path.parent for path in files[job] if _EVENTS in path.name})
             run = _run_from_files(name, [p for p in files[job] if _EVENTS not in p.name], parameters)
-            yield _with_events(place, run, events, parameters) if events else run
+            if folders := sorted({path.parent for path in files[job] if _EVENTS in path.name}):
+                require_extra("tensorboard", "reading TensorBoard's event files")
+                events = [_event_run(place, folder)[0] for folder in folders]
+                curves = {k: v for e in events if isinstance(e, CollectedRun) for k, v in e.curves.items()}
+                if isinstance(run, CollectedRun):
+                    curves |= run.curves
+                run = CollectedRun(name, parameters, curves) if curves else events[0]
+            yield run
 
 
 def _overrides(path: Path) -> dict[str, str]:
@@ -295,18 +301,6 @@ def _overrides(path: Path) -> dict[str, str]:
         return {}
     pairs = (line.removeprefix("- ").strip("'\" ").lstrip("+~").partition("=") for line in lines)
     return {key: value for key, equals, value in pairs if equals}
-
-
-def _with_events(
-    place: Place, run: CollectedRun | Unread, folders: Sequence[Path], parameters: Mapping[str, Any]
-) -> CollectedRun | Unread:
-    """Add the curves of event files to a run; what they contain of parameters is Hydra's already."""
-    require_extra("tensorboard", "reading TensorBoard's event files")
-    found = [_event_run(place, folder)[0] for folder in folders]
-    curves = {k: curve for one in found if isinstance(one, CollectedRun) for k, curve in one.curves.items()}
-    if isinstance(run, Unread):
-        return CollectedRun(run.name, parameters, curves) if curves else found[0]
-    return CollectedRun(run.name, run.parameters, {**curves, **run.curves})
 
 
 def _hydra_jobs(place: Place) -> list[Path]:
@@ -567,7 +561,6 @@ def _protobuf_value(value: Any) -> object:
 
 # Weights & Biases
 
-Export = Literal["runs", "long", "wide"]
 _BETWEEN, _OFFLINE = " - ", ".wandb"
 # Columns of the runs table that are about the site, not the run.
 _ABOUT = set(
@@ -620,7 +613,7 @@ class WandbReader(Reader):
                 yield _summary_row(row, metrics)
 
 
-def which_export(names: Sequence[str]) -> Export | None:
+def which_export(names: Sequence[str]) -> Literal["runs", "long", "wide"] | None:
     lower = {name.lower() for name in names}
     per_run = [name for name in names if _BETWEEN in name]
     if per_run and len(names) - len(per_run) == 1:

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from seedspread.errors import require_extra
@@ -33,22 +33,21 @@ class MlflowReader(Reader):
         return {"experiments", "latest_metrics"} <= place.tables
 
     def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Iterator[CollectedRun | Unread]:
-        with _client(place) as client, _one_line(place.source):
+        with ExitStack() as copies, _one_line(place.source):
+            client = connect(_address(place, copies))
             experiments = {e.experiment_id: e.name for e in _pages(client.search_experiments)}
             runs = list(_pages(client.search_runs, experiment_ids=list(experiments), order_by=["start_time"]))
             for run in runs:
                 yield _collected(client, run, experiments[run.info.experiment_id], metrics if whole else ())
 
 
-@contextmanager
-def _client(place: Place) -> Iterator["MlflowClient"]:
+def _address(place: Place, copies: ExitStack) -> str:
+    """Return what MLflow calls a place; of a database, a copy that `copies` removes."""
     if place.path is None:
-        yield connect(place.source)
-    elif place.folder is not None:
-        yield connect(place.path.absolute().as_uri())
-    else:
-        with copy_of(place.path) as copy:
-            yield connect(f"sqlite:///{copy}")
+        return place.source
+    if place.folder is not None:
+        return place.path.absolute().as_uri()
+    return f"sqlite:///{copies.enter_context(copy_of(place.path))}"
 
 
 def connect(uri: str) -> "MlflowClient":

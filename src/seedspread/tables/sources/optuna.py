@@ -1,10 +1,7 @@
 """Optuna's studies, in a database or a journal, through Optuna's own loader."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seedspread.errors import require_extra
@@ -62,13 +59,10 @@ def _storage(place: Place) -> Iterator[Any]:
     try:
         if place.path is None:
             yield place.source
-        elif place.tables:
+        else:
             with copy_of(place.path) as copy:
-                yield f"sqlite:///{copy}"
-        else:  # it is opened for writing, too
-            with tempfile.TemporaryDirectory() as folder:
-                copy = shutil.copyfile(place.path, Path(folder) / "journal.log")
-                yield optuna.storages.JournalStorage(JournalFileBackend(str(copy)))
+                journal = None if place.tables else JournalFileBackend(str(copy))
+                yield optuna.storages.JournalStorage(journal) if journal else f"sqlite:///{copy}"
     except Exception as error:  # each storage has errors of its own, and a damaged file any
         raise SourceError(f"Optuna cannot read {place.source}: {reason(error)}") from error
     finally:
