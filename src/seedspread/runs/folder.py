@@ -21,7 +21,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.metadata import version
@@ -50,20 +50,6 @@ from seedspread.runs.files import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def environment(started: datetime, packages: Sequence[str]) -> dict[str, Any]:
-    """Times, machine and versions for the provenance of a run that ends now."""
-    ended = datetime.now(UTC)
-    return {
-        "started": started.isoformat(),
-        "ended": ended.isoformat(),
-        "seconds_since_last_start": (ended - started).total_seconds(),
-        "platform": platform.platform(),
-        "processor": processor(),
-        "python": sys.version.split()[0],
-        "versions": {name: version(name) for name in ("seedspread", *packages)},
-    }
 
 
 @cache
@@ -102,10 +88,9 @@ class RunFailedError(SeedspreadError):
     @classmethod
     def told(cls, failure: Mapping[str, Any]) -> "RunFailedError":
         """Return what another process has failed with, from the values of its `Failure`."""
-        values = {name: value for name, value in failure.items() if name != "format"}
-        where = str(values.pop("traceback"))
-        error = cls(str(values.pop("message")), **values)
-        error.traceback = where
+        told = Failure.of_values(failure)
+        error = cls(told.message, **told.details)
+        error.traceback = told.traceback
         return error
 
 
@@ -149,13 +134,17 @@ class Failure:
         return {**self.details, "format": FORMAT, "message": self.message, "traceback": self.traceback}
 
     @classmethod
+    def of_values(cls, values: Mapping[str, Any]) -> "Failure":
+        own = ("format", "message", "traceback")
+        details = {name: value for name, value in values.items() if name not in own}
+        return cls(str(values["message"]), str(values["traceback"]), details)
+
+    @classmethod
     def read(cls, folder: str) -> "Failure":
-        values = read_record(folder, FAILURE)
-        message, where = str(values.pop("message")), str(values.pop("traceback"))
-        del values["format"]
-        if isinstance(log := values.get("log"), str):  # the store may have been moved since
-            message = message.replace(log, os.path.join(folder, LOG))
-        return cls(message, where, values)
+        failure = cls.of_values(read_record(folder, FAILURE))
+        if isinstance(log := failure.details.get("log"), str):  # the store may have been moved since
+            return replace(failure, message=failure.message.replace(log, os.path.join(folder, LOG)))
+        return failure
 
 
 BEGUN, HEARTBEAT, PROCESS, LOG = "run.json", "heartbeat.json", "process.json", "log.txt"
@@ -368,12 +357,16 @@ class RunFolder:
         except UNREADABLE:  # none yet, or damaged
             return None
 
+    def _provenance(self) -> dict[str, Any]:
+        """What is known of a finished run; nothing if it cannot be read."""
+        try:
+            return read_record(str(self.path), PROVENANCE)
+        except UNREADABLE:
+            return {}
+
     def base_key(self) -> str | None:
         """Key without the content of input files; None if the run has none, or cannot be read."""
-        try:
-            base = read_record(str(self.path), PROVENANCE).get("base_key")
-        except UNREADABLE:
-            return None
+        base = self._provenance().get("base_key")
         return base if isinstance(base, str) else None
 
     def provenance(self) -> dict[str, Any]:
@@ -385,22 +378,17 @@ class RunFolder:
 
     def inputs(self) -> dict[str, str]:
         """Input files of the finished run, with the checksums of their content."""
-        try:
-            return dict(read_record(str(self.path), PROVENANCE)["inputs"])
-        except UNREADABLE:
-            return {}
+        inputs = self._provenance().get("inputs")
+        return inputs if isinstance(inputs, dict) else {}
 
     def seconds(self, *, alone: bool) -> float | None:
         """What the finished run took of its worker's time since its last start; None if not known.
 
         If it was `alone`, that is the time since its start where its runner records no `worker_seconds`.
         """
-        try:
-            values = read_record(str(self.path), PROVENANCE)
-            own = "worker_seconds" if not alone or "worker_seconds" in values else "seconds_since_last_start"
-            return float(values[own])
-        except UNREADABLE:
-            return None
+        values = self._provenance()
+        own = "worker_seconds" if not alone or "worker_seconds" in values else "seconds_since_last_start"
+        return _amount(values.get(own))
 
     def history(self, columns: Sequence[str] | None = None) -> "pa.Table":
         """What was recorded over training, a row per epoch and layer; all columns, or some."""
@@ -511,8 +499,18 @@ class RunFolder:
             provenance: what else is to be known; at least runner, seed and config.
             packages: whose versions can alter the result.
         """
-        known = {"format": FORMAT} | environment(self._started, packages) | dict(provenance)
-        self._write_record(result, known)
+        ended = datetime.now(UTC)
+        known = {
+            "format": FORMAT,
+            "started": self._started.isoformat(),
+            "ended": ended.isoformat(),
+            "seconds_since_last_start": (ended - self._started).total_seconds(),
+            "platform": platform.platform(),
+            "processor": processor(),
+            "python": sys.version.split()[0],
+            "versions": {name: version(name) for name in ("seedspread", *packages)},
+        }
+        self._write_record(result, known | dict(provenance))
         self._sweep()
 
     def amend(self, result: Mapping[str, Any]) -> None:

@@ -87,7 +87,7 @@ class Metric:
     def label(self) -> str:
         """For an axis or a heading: `test accuracy (%)`."""
         title = self.title or self.name
-        return title if "%" in title else f"{title}{_UNIT_SUFFIXES.get(self.unit, f' ({self.unit})')}"
+        return title if "%" in title else f"{title}{self.unit_suffix}"
 
     @property
     def unit_suffix(self) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,18 +60,10 @@ class Run:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def read(
-        cls,
-        folder: str,
-        metrics: Sequence[str] = (),
-        study: str = "",
-        cell: Cell = (),
-        seed: int | None = None,
-    ) -> "Run":
+    def read(cls, folder: str, metrics: Sequence[str] = ()) -> "Run":
         """Read a finished run from its folder; any error says what is wrong with it.
 
-        Metrics that it did not report are computed from its predictions, if it kept them. A study that names
-        it has a cell for it, and its own way to count seeds.
+        Metrics that it did not report are computed from its predictions, if it kept them.
 
         Plain strings and bytes: with ten thousand runs, paths and decoding would be most of the time.
         """
@@ -91,16 +83,14 @@ class Run:
                 stored = files.predictions("logits", "labels")
                 found, guessed = scores(stored["logits"][0], stored["labels"])
                 values, chance = found | values, guessed | chance
-        own_seed = int(provenance["seed"])
+        seed = int(provenance["seed"])
         RunFolder(Path(folder)).check_digest(RESULT, provenance)
         return cls(
             key=name,
-            seed=own_seed if seed is None else seed,
+            seed=seed,
             runner=str(result["runner"]),
             parameters=parameters,
             folder=folder,
-            study=study,
-            cell=cell,
             metrics=values,
             chance=chance,
             dataset=str(result.get("dataset", "")),
@@ -108,10 +98,6 @@ class Run:
             result=result,
             provenance=provenance,
         )
-
-    def also_in(self, study: str, cell: Cell, seed: int) -> "Run":
-        """The same run as another cell names it: it is read once, whatever number of cells it serves."""
-        return replace(self, study=study, cell=cell, seed=seed)
 
     @property
     def cell_id(self) -> tuple[str, Cell]:
@@ -159,12 +145,10 @@ class Run:
         )
 
 
-def read_run(
-    folder: Path, metrics: Sequence[str] = (), study: str = "", cell: Cell = (), seed: int | None = None
-) -> Run | str:
+def read_run(folder: Path, metrics: Sequence[str] = ()) -> Run | str:
     """Return a finished run, or what is wrong with its files; arguments as in `Run.read`."""
     try:
-        return RunFolder(folder).damage() or Run.read(str(folder), metrics, study, cell, seed)
+        return RunFolder(folder).damage() or Run.read(str(folder), metrics)
     except RecordError as error:
         return str(error)
     except UNREADABLE as error:

@@ -132,26 +132,17 @@ def layer_table(runs: Sequence[Run]) -> "pd.DataFrame":
     table = tidy_table(runs)
     vary = list(table.columns[: list(table.columns).index("seed")])  # which come before it
     about = [*vary, "seed", "folder"]
-    parts = [
-        _history(Path(row["folder"])).assign(**{str(name): row[name] for name in about})
-        for row in table[about].to_dict("records")
-    ]
-    parts = [part for part in parts if len(part)]
+    parts = []
+    for row in table[about].to_dict("records"):
+        try:
+            part: pd.DataFrame = RunFolder(Path(row["folder"])).history(_LAYERS).to_pandas()
+        except UNREADABLE:
+            continue
+        if len(part) and {"layer", "epoch"} <= set(part.columns):  # else a program's own history
+            known = {str(name): row[name] for name in about}
+            parts.append(part.assign(epoch=part["epoch"] + 1, **known))
     columns = [*vary, "seed", *_LAYERS, "folder"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
-
-
-def _history(folder: Path) -> "pd.DataFrame":
-    """What a run recorded of its layers, epoch by epoch."""
-    import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
-
-    try:
-        frame: pd.DataFrame = RunFolder(folder).history(_LAYERS).to_pandas()
-    except UNREADABLE:
-        return pd.DataFrame()
-    if not {"layer", "epoch"} <= set(frame.columns):  # a program's own history
-        return pd.DataFrame()
-    return frame.assign(epoch=frame["epoch"] + 1)
 
 
 def _names(
@@ -374,7 +365,11 @@ class Store:
         table = self.table()
         place = list(table.columns).index("seed")
         first = table.iloc[:, : list(table.columns).index("collapsed")]
-        in_order = first.sort_values(list(first.columns[: place + 1]), key=_sortable, kind="stable")
+        in_order = first.sort_values(
+            list(first.columns[: place + 1]),
+            key=lambda column: column if pd.api.types.is_numeric_dtype(column) else column.astype(str),
+            kind="stable",
+        )
         rest = ".table() has every field, .layers() what was recorded by layer and epoch."
         with pd.option_context("display.max_colwidth", None):
             rows = in_order.head(_SHOWN).map(_cell).to_html(index=False, border=0) if len(table) else ""
@@ -390,13 +385,6 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return "-" if math.isnan(value) else f"{value:.4g}"
     return "-" if value is None else printable(str(value))
-
-
-def _sortable(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Levels of several types have no order of their own."""
-    import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
-
-    return column if pd.api.types.is_numeric_dtype(column) else column.astype(str)
 
 
 def _ended(key: str, known: Known) -> RunState:

@@ -10,7 +10,7 @@ import pandas as pd
 from seedspread.runs.levels import counted_runs, level_name, setting_name
 from seedspread.runs.run import Run, parameter_columns, read_run
 from seedspread.runs.store import RunsError, Store, finished_runs
-from seedspread.runs.studies import RecordedCell, RecordedStudy, load_studies, stale_runs
+from seedspread.runs.studies import RecordedStudy, load_studies, stale_runs
 
 
 def read_runs(
@@ -33,29 +33,23 @@ def read_runs(
 def _runs_of(
     store: Store, study: RecordedStudy, metrics: Sequence[str], read: dict[str, Run | str | None]
 ) -> list[Run]:
-    """Return the finished runs of a study; `read` keeps what was read before, by key."""
+    """Return the finished runs of a study, as it names cells, seeds and metrics.
+
+    `read` keeps what was read before, by key.
+    """
     runs = []
     for cell in study.cells:
         levels = tuple(cell.levels.items())
         for seed, key in cell.runs.items():
-            found = read.get(key)
             if key not in read:
-                there = store.is_done(key)
-                found = read_run(store.folder(key), metrics, study.name, levels, seed) if there else None
-                read[key] = found
-            elif isinstance(found, Run):
-                found = found.also_in(study.name, levels, seed)
+                read[key] = read_run(store.folder(key), metrics) if store.is_done(key) else None
+            found = read[key]
             if isinstance(found, Run):
-                runs.append(_named(found, study))
+                named = dict(found.metrics)
+                for metric in study.metrics:
+                    named = metric.renamed(named)
+                runs.append(replace(found, study=study.name, cell=levels, seed=seed, metrics=named))
     return runs
-
-
-def _named(run: Run, study: RecordedStudy) -> Run:
-    """Return a run with the study's metrics under the names that the study has for them."""
-    metrics = dict(run.metrics)
-    for metric in study.metrics:
-        metrics = metric.renamed(metrics)
-    return run if len(metrics) == len(run.metrics) else replace(run, metrics=metrics)
 
 
 def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence[str]) -> pd.DataFrame:
@@ -125,21 +119,19 @@ def shared_runs(study: RecordedStudy) -> list[str]:
         for key in cell.runs.values():
             users.setdefault(key, []).append(place)
     times = Counter(tuple(places) for places in users.values() if len(places) > 1)
-    return [_shared([study.cells[i] for i in places], count) for places, count in times.items()]
-
-
-def _shared(cells: list[RecordedCell], count: int) -> str:
-    levels = {factor: list(dict.fromkeys(level_name(c.levels[factor]) for c in cells))
-              for factor in cells[0].levels}  # fmt: skip
-    common = setting_name((factor, names[0]) for factor, names in levels.items() if len(names) == 1)
-    differ = "; ".join(f"{f} = {_listed(names)}" for f, names in levels.items() if len(names) > 1)
-    of = f" of {common}" if common else ""
-    verb = "serves" if count == 1 else "serve"
-    return (
-        f"{counted_runs(count)}{of} {verb} {differ} alike: that makes no difference to them, so each is "
-        "computed once and stands in every one of these comparisons."
-    )
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    said = []
+    for places, count in times.items():
+        cells = [study.cells[place] for place in places]
+        levels = {
+            factor: list(dict.fromkeys(level_name(cell.levels[factor]) for cell in cells))
+            for factor in cells[0].levels
+        }
+        common = setting_name((factor, names[0]) for factor, names in levels.items() if len(names) == 1)
+        several = [(factor, names) for factor, names in levels.items() if len(names) > 1]
+        differ = "; ".join(f"{f} = {', '.join(names[:-1])} and {names[-1]}" for f, names in several)
+        runs = f"{counted_runs(count)} of {common}" if common else counted_runs(count)
+        said.append(
+            f"{runs} serve{'s' * (count == 1)} {differ} alike: that makes no difference to them, so each is "
+            "computed once and stands in every one of these comparisons."
+        )
+    return said
