@@ -40,14 +40,7 @@ class Holder:
     token: int
     path: Path
     content: dict[str, Any]
-    inode: int
     beat: int
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether it was linked here, is not given back, and names a process."""
-        pid = self.content.get("pid")
-        return self.content.get("inode") == self.inode and type(pid) is int and 0 < pid < _PID_LIMIT
 
     @property
     def is_here(self) -> bool:
@@ -215,19 +208,22 @@ def _holding(paths: list[Path]) -> Holder | None:
             content = json.loads(read_file(path))
         except OSError as error:
             if error.errno in _TROUBLE:  # who holds it cannot be told: someone does, until it is stale
-                return Holder(_token(path), path, {"pid": 0}, 0, 0)
+                return Holder(_token(path), path, {"pid": 0}, 0)
             continue  # gone meanwhile, or no file
         except UNREADABLE:  # damaged: it holds nothing
             continue
-        if isinstance(content, dict):
-            holder = Holder(_token(path), path, content, stat.st_ino, stat.st_mtime_ns)
-            if holder.is_valid:
-                return holder
+        # It was linked here, is not given back, and names a process.
+        if isinstance(content, dict) and content.get("inode") == stat.st_ino and _is_pid(content.get("pid")):
+            return Holder(_token(path), path, content, stat.st_mtime_ns)
     return None
 
 
 def _token(path: Path) -> int:
     return int(path.stem.removeprefix("lease-"))
+
+
+def _is_pid(value: object) -> bool:
+    return type(value) is int and 0 < value < _PID_LIMIT
 
 
 def process(pid: int) -> dict[str, Any]:
@@ -237,10 +233,8 @@ def process(pid: int) -> dict[str, Any]:
 
 def is_running(values: Mapping[str, Any]) -> bool:
     """Whether a process, as `process` described it, is seen to be running here."""
-    pid = values.get("pid")
-    if values.get("space") != _space() or type(pid) is not int or not 0 < pid < _PID_LIMIT:
-        return False
-    return not _has_ended(pid, values.get("started"))
+    is_here = values.get("space") == _space() and _is_pid(values.get("pid"))
+    return is_here and not _has_ended(values["pid"], values.get("started"))
 
 
 @cache

@@ -65,3 +65,8 @@ def as_number(level: object) -> float | None:
 def counted_runs(count: int) -> str:
     """`1 run`, `3 runs`."""
     return "1 run" if count == 1 else f"{count} runs"
+
+
+def several(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return one name, several or none as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given or ())

@@ -31,7 +31,7 @@ from seedspread.atomic import replacing
 from seedspread.errors import reason
 from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_record
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.levels import level_name, setting_name
+from seedspread.runs.levels import level_name, setting_name, several
 from seedspread.runs.metrics import Metric
 from seedspread.runs.run import checked_key
 from seedspread.runs.store import RunState, Store, StoreError
@@ -215,23 +215,19 @@ class AuditSpec(BaseModel):
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        return _several(self.block)
+        return several(self.block)
 
     @property
     def strata(self) -> tuple[str, ...]:
-        return _several(self.by)
+        return several(self.by)
 
     @property
     def values(self) -> tuple[str, ...]:
-        return _several(self.value)
+        return several(self.value)
 
     @property
     def factors(self) -> tuple[str, ...]:
         return (self.group, *self.blocks, *self.strata)
-
-
-def _several(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else names or ()
 
 
 @dataclass(frozen=True)

@@ -51,24 +51,24 @@ _MOST_NAMED = 3  # runs, groups or strata in a note
 _HUNDRED = 100
 
 
-def check_table(
-    source: Source, question: Question, better: Better | None = None, pool: bool = False
-) -> RunTable:
+def check_table(source: Source, question: Question, better: Better | None = None) -> RunTable:
     """Read a table and check that it can be audited.
 
     Args:
         source: a file, a folder of runs, a DataFrame, whatever `collect` reads, or what it has read.
         question: which column is what, and the row selection.
         better: which direction of the value is the best one; by default its name decides.
-        pool: whether runs at all levels of other columns may count as one sample.
     """
-    return with_baseline(check_runs(read_table(source, question, better), question, better, pool), question)
+    return with_baseline(check_runs(read_table(source, question, better), question, better), question)
 
 
 def check_runs(
     table: Table, question: Question, better: Better | None = None, pool: bool = False
 ) -> RunTable:
-    """Return the runs of a table that was read, without a baseline yet."""
+    """Return the runs of a table that was read, without a baseline yet.
+
+    With `pool`, runs at all levels of other columns may count as one sample.
+    """
     table, question = shaped(table, question)
     refuse_summaries(table, question)
     columns, seed_notes = _columns_of(table, question)
@@ -99,15 +99,14 @@ def check_runs(
 def _columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
     """Return which column is what, and notes on the seed."""
     value, group, names = question.value, question.group, table.frame.columns
-    if value is None or group is None:
-        for name in (value, group, *question.block, *question.by):
-            if name is not None:
-                require(name, names, table.name)
-        raise TableError(unnamed(table, question))
-    if value not in names and (instead := without_value(table, question)):
+    is_whole = value is not None and group is not None
+    if is_whole and value not in names and (instead := without_value(table, question)):
         raise TableError(instead)
     for name in (value, group, *question.block, *question.by):
-        require(name, names, table.name)
+        if name is not None:
+            require(name, names, table.name)
+    if value is None or group is None:
+        raise TableError(unnamed(table, question))
     seed, notes = _seed(table, question)
     roles = [
         ("--value", value), ("--group", group), *(("--block", name) for name in question.block),

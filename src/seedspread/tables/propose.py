@@ -6,6 +6,7 @@ from shlex import quote
 
 import pandas as pd
 
+from seedspread.runs.levels import several
 from seedspread.runs.metrics import is_metric_name
 from seedspread.tables.columns import (
     STRATA,
@@ -21,7 +22,7 @@ from seedspread.tables.columns import (
     plain_name,
     seed_names,
 )
-from seedspread.tables.question import SET, Question, listed, several
+from seedspread.tables.question import SET, Question, listed
 from seedspread.tables.read import Table
 from seedspread.tables.shape import is_metric_column, metric_columns, wide_stems
 
@@ -58,7 +59,8 @@ def _proposal(table: Table, question: Question) -> Question | None:
     wide = {} if question.value else wide_stems(frame, {question.group})
     if wide and {*results} <= {name for names in wide.values() for name in names}:
         return replace(question, group=group, value=next(iter(wide)) or "value", wide="auto")
-    value = question.value or min(results, key=_rank_as_value, default=None)
+    results.sort(key=lambda n: (not is_metric_name(n), plain_name(n) not in _VALUES))
+    value = question.value or next(iter(results), None)
     if value is None:
         return None
     found = replace(question, value=value, group=group)
@@ -68,10 +70,6 @@ def _proposal(table: Table, question: Question) -> Question | None:
     found = told_apart(table, found, Columns(value, group, None, question.block, seed, question.by))
     nesting = nesting_factor(frame, str(found.group), [name for name in free if name not in found.by])
     return replace(found, by=(*found.by, nesting)) if nesting else found
-
-
-def _rank_as_value(name: str) -> int:
-    return 0 if is_metric_name(name) else 1 if plain_name(name) in _VALUES else 2
 
 
 def groups_in(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:

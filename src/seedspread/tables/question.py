@@ -8,6 +8,7 @@ from inspect import signature
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 from seedspread.errors import AdviceError, did_you_mean, in_terminal
+from seedspread.runs.levels import several
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -162,7 +163,3 @@ class Question:
             flag = {"seed": "--no-seed", "paired": "--unpaired", "steps": "--no-steps"}.get(name)
             words += [flag] if flag and not value else [f"--{name.replace('_', '-')}", value]
         return shlex.join(words)
-
-
-def several(given: Names) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given or ())
