@@ -19,7 +19,7 @@ from seedspread.errors import spoken
 from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, PlotError, floats
 from seedspread.render.latex import to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
-from seedspread.runs.levels import arm_name, counted_runs, stratum_name
+from seedspread.runs.levels import arm_name, counted_runs, several, stratum_name
 from seedspread.runs.metrics import Better, Metric, direction_of
 from seedspread.runs.store import Store, is_store
 from seedspread.runs.studies import declared_metric, load_studies
@@ -39,7 +39,6 @@ from seedspread.tables.question import (
     TableError,
     listed,
     row_numbers,
-    several,
     with_known_arguments,
 )
 from seedspread.tables.read import Source, read_table
