@@ -139,13 +139,6 @@ class Failure:
         details = {name: value for name, value in values.items() if name not in own}
         return cls(str(values["message"]), str(values["traceback"]), details)
 
-    @classmethod
-    def read(cls, folder: str) -> "Failure":
-        failure = cls.of_values(read_record(folder, FAILURE))
-        if isinstance(log := failure.details.get("log"), str):  # the store may have been moved since
-            return replace(failure, message=failure.message.replace(log, os.path.join(folder, LOG)))
-        return failure
-
 
 BEGUN, HEARTBEAT, PROCESS, LOG = "run.json", "heartbeat.json", "process.json", "log.txt"
 FAILED_ATTEMPT = "attempt.json"
@@ -191,28 +184,6 @@ class Heartbeat:
     spent: float | None = None
     seconds: float | None = None
     curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, folder: str) -> "Heartbeat":
-        """The heartbeat in a run's folder; what is no number in it is left out."""
-        values = read_json(folder, HEARTBEAT)
-        done, curves = values["done"], values.get("curves")
-        return cls(
-            done=None if done is None else min(max(float(done), 0.0), 1.0),
-            where=str(values["where"]),
-            images_per_second=_amount(values.get("images_per_second")),
-            spent=_amount(values.get("spent")),
-            seconds=_amount(values.get("seconds")),
-            curves=_curves(curves) if isinstance(curves, dict) else {},
-        )
-
-
-def _curves(values: Mapping[str, Any]) -> dict[str, list[float]]:
-    lists = [(name, points) for name, points in values.items() if isinstance(points, list)]
-    return {
-        name: thinned([float(point) for point in points if _is_number(point)])
-        for name, points in lists[:_CURVES]
-    }
 
 
 def _is_number(value: object) -> bool:
@@ -345,15 +316,30 @@ class RunFolder:
         if not self.has_failed:
             return None
         try:
-            return Failure.read(str(self.path))
+            failure = Failure.of_values(read_record(str(self.path), FAILURE))
+            if isinstance(log := failure.details.get("log"), str):  # the store may have been moved since
+                failure = replace(failure, message=failure.message.replace(log, str(self.path / LOG)))
+            return failure
         except RecordError as error:
             return Failure(str(error))
         except UNREADABLE:
             return Failure(f"{self.path / FAILURE} is damaged")
 
     def heartbeat(self) -> Heartbeat | None:
+        """How far the run is; what should be a number and is none is left out."""
         try:
-            return Heartbeat.read(str(self.path))
+            values = read_json(str(self.path), HEARTBEAT)
+            done, curves = values["done"], values.get("curves")
+            every = curves.items() if isinstance(curves, dict) else ()
+            lists = [(name, points) for name, points in every if isinstance(points, list)][:_CURVES]
+            return Heartbeat(
+                done=None if done is None else min(max(float(done), 0.0), 1.0),
+                where=str(values["where"]),
+                images_per_second=_amount(values.get("images_per_second")),
+                spent=_amount(values.get("spent")),
+                seconds=_amount(values.get("seconds")),
+                curves={name: thinned([float(p) for p in own if _is_number(p)]) for name, own in lists},
+            )
         except UNREADABLE:  # none yet, or damaged
             return None
 
