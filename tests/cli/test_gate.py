@@ -73,7 +73,7 @@ def test_an_error_that_nobody_expects_and_a_closed_pipe_exit_with_2(monkeypatch:
     for error in (RuntimeError("boom"), BrokenPipeError(32, "Broken pipe")):
         with monkeypatch.context() as patched:
             patched.setattr(
-                "seedspread.cli.gate.say_result", lambda *_, e=error, **__: (_ for _ in ()).throw(e)
+                "seedspread.cli.analyze.say_result", lambda *_, e=error, **__: (_ for _ in ()).throw(e)
             )
             assert seedspread_here("gate", HISTORY, "worse.csv", "--value", "accuracy").returncode == 2
 

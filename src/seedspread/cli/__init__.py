@@ -14,10 +14,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from seedspread.atomic import open_regular
-from seedspread.cli import analyze, behavior, data, paper, study
-from seedspread.cli import gate as gating
+from seedspread.cli import analyze, data, paper, study
 from seedspread.cli import report as reporting
-from seedspread.cli.options import say
+from seedspread.cli.options import option, say
 from seedspread.errors import SeedspreadError, in_terminal, printable
 from seedspread.version import __version__
 
@@ -187,10 +186,10 @@ _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         analyze.audit,
         analyze.check,
         analyze.compare,
-        gating.gate,
+        analyze.gate,
         analyze.components,
-        behavior.churn,
-        behavior.curves,
+        analyze.churn,
+        analyze.curves,
         analyze.seeds,
         analyze.collect,
     ),
@@ -222,16 +221,16 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, option("Show the version.", "--version", callback=_version, is_eager=True)
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Show the traceback of an error.",
             _DEBUG,
             envvar="SEEDSPREAD_DEBUG",
             callback=_debug,
             is_eager=True,
-            help="Show the traceback of an error.",
         ),
     ] = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The commands about tables of results: `audit`, `compare`, `components`, `seeds` and `collect`."""
+"""The commands about results: an audit and other questions, and how a table of results is made."""
 
 import json as jsonlib
 import shlex
@@ -18,14 +18,16 @@ from seedspread.cli.options import (
     SdIs,
     Source,
     TableOptions,
+    argument,
     check_forms,
     direction,
+    draw,
+    option,
     say,
     say_json,
-    say_picture,
     say_prose,
     say_result,
-    with_table_options,
+    with_options,
 )
 from seedspread.errors import SeedspreadError
 
@@ -41,59 +43,53 @@ if TYPE_CHECKING:
     from seedspread.tables.sources.collect import Collected
 
 Study = Annotated[
-    str | None,
-    typer.Option(help="For a store: the study to audit, by name or .toml; the only one by default."),
+    str | None, option("For a store: the study to audit, by name or .toml; the only one by default.")
 ]
-_Equivalence = Annotated[
-    float, typer.Option(help="Variances that differ by no more than this factor count as alike.")
-]
+_Equivalence = Annotated[float, option("Variances that differ by no more than this factor count as alike.")]
 _Scale = Annotated[
-    str | None,
-    typer.Option(help="Judge `log` (losses, times) or `logit` (shares near 0 or 1) of the values instead."),
+    str | None, option("Judge `log` (losses, times) or `logit` (shares near 0 or 1) of the values instead.")
 ]
-_Look = Annotated[int | None, typer.Option(help="For a table that grows: which look this is; with --of.")]
+_Look = Annotated[int | None, option("For a table that grows: which look this is; with --of.")]
 _Step = Annotated[
-    int | None, typer.Option(help="Seeds that a look adds to each arm; by default looks are evenly spaced.")
+    int | None, option("Seeds that a look adds to each arm; by default looks are evenly spaced.")
 ]
 
 
-@with_table_options()
+@with_options()
 def audit(
     table: Source,
     asked: TableOptions,
     study: Study = None,
     level: Level = 0.95,
-    resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000,
-    random_seed: Annotated[int, typer.Option(min=0, help="For the resamples.")] = 0,
-    chance: Annotated[float | None, typer.Option(help="The score of a run that has learnt nothing.")] = None,
-    test_size: Annotated[int | None, typer.Option(help="Test examples, for the sampling floor.")] = None,
+    resamples: Annotated[int, option("Bootstrap resamples.")] = 10_000,
+    random_seed: Annotated[int, option("For the resamples.", min=0)] = 0,
+    chance: Annotated[float | None, option("The score of a run that has learnt nothing.")] = None,
+    test_size: Annotated[int | None, option("Test examples, for the sampling floor.")] = None,
     equivalence: _Equivalence = 2.0,
     scale: _Scale = None,
-    tail: Annotated[float | None, typer.Option(help="How often is a seed worse than this value?")] = None,
+    tail: Annotated[float | None, option("How often is a seed worse than this value?")] = None,
     quantile: Annotated[
-        float | None, typer.Option(help="Which value is this share of seeds worse than, such as 0.1?")
+        float | None, option("Which value is this share of seeds worse than, such as 0.1?")
     ] = None,
     look: _Look = None,
-    of: Annotated[int | None, typer.Option(help="How many looks there are at most.")] = None,
+    of: Annotated[int | None, option("How many looks there are at most.")] = None,
     step: _Step = None,
     n: Annotated[
-        str | None, typer.Option(help="For a table of means ± sd: the seeds behind each, or their column.")
+        str | None, option("For a table of means ± sd: the seeds behind each, or their column.")
     ] = None,
     sd_is: SdIs = "sd",
     factors: Annotated[
-        str | None, typer.Option(help="Columns, such as opt,aug,lr: what does each do to the spread?")
+        str | None, option("Columns, such as opt,aug,lr: what does each do to the spread?")
     ] = None,
-    interactions: Annotated[int, typer.Option(help="With --factors: how many may interact.")] = 2,
-    sigma: Annotated[float | None, typer.Option(help="A claimed sd: is the spread that?")] = None,
-    sd_below: Annotated[float | None, typer.Option(help="Is the sd below this?")] = None,
-    at_most: Annotated[
-        float | None, typer.Option(help="Is the sd at most this many times the baseline's?")
-    ] = None,
+    interactions: Annotated[int, option("With --factors: how many may interact.")] = 2,
+    sigma: Annotated[float | None, option("A claimed sd: is the spread that?")] = None,
+    sd_below: Annotated[float | None, option("Is the sd below this?")] = None,
+    at_most: Annotated[float | None, option("Is the sd at most this many times the baseline's?")] = None,
     review: Review = False,
-    details: Annotated[bool, typer.Option("--details", help="Every comparison and test.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Why each test, and what it assumes.")] = False,
-    oneline: Annotated[bool, typer.Option("--oneline", help="One line per comparison, for a chat.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the spread: .png, .pdf or .svg.")] = None,
+    details: Annotated[bool, option("Every comparison and test.", "--details")] = False,
+    explain: Annotated[bool, option("Why each test, and what it assumes.", "--explain")] = False,
+    oneline: Annotated[bool, option("One line per comparison, for a chat.", "--oneline")] = False,
+    plot: Annotated[Path | None, option("Draw the spread: .png, .pdf or .svg.")] = None,
     form: Form = "text",
     json: Json = False,
 ) -> None:
@@ -121,9 +117,9 @@ def audit(
         )  # fmt: skip
         return
     with Terminal(stderr=True).status("auditing ...") as shown:
-        recorded = audit_question(table, study, asked)
+        recorded = _question(table, study, asked)
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
-        values, compared = comparison_asked(table, spec, asked)
+        values, compared = _comparison(table, spec, asked)
         other: Any = None
         if {factors, sigma, sd_below, at_most} != {None}:
             _refuse_beside_other_questions(locals())
@@ -164,37 +160,33 @@ def audit(
         say("\n\n".join(map(reviewed, results)))
     else:
         _print_audits(results, form, explain, details, json)
-    if plot:
-        results[0].draw(plot)
-        say_picture(plot)
+    draw(results[0], plot)
 
 
-# Options of an audit of pairs that questions about factors or an sd leave no room for, with their defaults.
-_OF_PAIRS: dict[str, Any] = {
-    "oneline": False, "review": False, "details": False, "explain": False, "plot": None, "look": None,
-    "chance": None, "test_size": None,
-}  # fmt: skip
+# Options of an audit of pairs that questions about factors or an sd leave no room for.
+_OF_PAIRS = ("oneline", "review", "details", "explain", "plot", "look", "chance", "test_size")
 
 
-def _check_tails_alone(given: dict[str, Any]) -> None:
-    for name in ("n", "factors", "sigma", "sd_below", "at_most", "scale", "oneline", "review"):
-        if given[name] not in (None, False):
-            what = f"--{name.replace('_', '-')}"
-            raise SeedspreadError(
-                f"--tail and --quantile print tables of groups, run by run and as they are; leave out {what}"
-            )
+def _given(options: dict[str, Any], *names: str) -> list[str]:
+    """Those of some options that were given, as they are typed."""
+    is_given = {name: value is not None and value is not False for name, value in options.items()}
+    return [f"--{name.replace('_', '-')}" for name in names if is_given[name]]
 
 
-def _refuse_beside_other_questions(given: dict[str, Any]) -> None:
-    asked = [name for name in ("factors", "sigma", "sd_below", "at_most") if given[name] is not None]
-    what = f"--{asked[0].replace('_', '-')}"
-    others = [name for name, default in _OF_PAIRS.items() if given[name] != default]
-    others += asked[1:] if given["factors"] is not None else []
-    others += ["scale"] if given["factors"] is None and given["chosen"] is not None else []
-    if others:
-        raise SeedspreadError(f"--{others[0].replace('_', '-')} has no meaning beside {what}; leave it out")
-    if len(given["values"]) > 1:
-        raise SeedspreadError(f"{what} is asked of one --value at a time; got {', '.join(given['values'])}")
+def _check_tails_alone(options: dict[str, Any]) -> None:
+    names = ("n", "factors", "sigma", "sd_below", "at_most", "scale", "oneline", "review")
+    for what in _given(options, *names):
+        raise SeedspreadError(
+            f"--tail and --quantile print tables of groups, run by run and as they are; leave out {what}"
+        )
+
+
+def _refuse_beside_other_questions(options: dict[str, Any]) -> None:
+    what, *more = _given(options, "factors", "sigma", "sd_below", "at_most")
+    for other in [*_given(options, *_OF_PAIRS), *(more if what == "--factors" else _given(options, "scale"))]:
+        raise SeedspreadError(f"{other} has no meaning beside {what}; leave it out")
+    if len(options["values"]) > 1:
+        raise SeedspreadError(f"{what} is asked of one --value at a time; got {', '.join(options['values'])}")
 
 
 def _scale(name: str | None) -> "Scale | None":
@@ -204,10 +196,8 @@ def _scale(name: str | None) -> "Scale | None":
 
 
 def check(
-    values: Annotated[list[str], typer.Argument(help="0.291±0.047 0.316±0.004: the first is the baseline.")],
-    n: Annotated[
-        list[int] | None, typer.Option(help="Seeds behind each value; once, or once for each.")
-    ] = None,
+    values: Annotated[list[str], argument("0.291±0.047 0.316±0.004: the first is the baseline.")],
+    n: Annotated[list[int] | None, option("Seeds behind each value; once, or once for each.")] = None,
     sd_is: SdIs = "sd",
     level: Level = 0.95,
     equivalence: _Equivalence = 2.0,
@@ -236,14 +226,16 @@ def _say_published(result: "PublishedResult", form: str, review: bool, json: boo
         say_result(result, form, as_json=json)
 
 
-def audit_question(source: str, study: str | None, asked: TableOptions) -> "RecordedQuestion | None":
+def _question(
+    source: str, study: str | None, asked: TableOptions, *, together: bool = False
+) -> "RecordedQuestion | None":
     """What a store's study asks. A file has none, and is spared what reading studies takes."""
     if study is None and not Path(source).is_dir():
         return None
     from seedspread.study.store_questions import recorded_question
 
-    others = [*(asked.block or ()), *(asked.by or ())]
-    return recorded_question(source, study, asked.value, asked.group, others)
+    others = [] if together else [*(asked.block or ()), *(asked.by or ())]
+    return recorded_question(source, study, asked.value, asked.group, others, together=together)
 
 
 def _looked(
@@ -284,7 +276,7 @@ def _print_audits(results: "list[AuditResult]", form: str, explain: bool, detail
         say(f"{len(results)} values: each is adjusted for its own comparisons only.", err=True)
 
 
-def comparison_asked(
+def _comparison(
     table: str, spec: "AuditSpec | None", asked: TableOptions
 ) -> "tuple[Sequence[str | None], dict[str, Any]]":
     """Return the values and what is compared; what was left out is taken from the study of a store."""
@@ -303,36 +295,29 @@ def comparison_asked(
 
 
 def seeds(
-    sd: Annotated[float | None, typer.Option(help="The spread over seeds, for a standard error.")] = None,
-    se: Annotated[float | None, typer.Option(help="The standard error of the mean to reach.")] = None,
-    ratio: Annotated[float | None, typer.Option(help="The variance ratio to detect.")] = None,
-    n: Annotated[int | None, typer.Option(help="Seeds per arm, or in the first arm.")] = None,
-    n_baseline: Annotated[int | None, typer.Option(help="Seeds in the baseline arm, if different.")] = None,
-    power: Annotated[float, typer.Option(help="The chance of seeing the difference.")] = 0.8,
-    alpha: Annotated[float, typer.Option(help="The level of the test.")] = 0.05,
-    shape: Annotated[
-        str, typer.Option(help="How values spread over seeds: normal, t5, skewed or bimodal.")
-    ] = "normal",
-    blocks: Annotated[int, typer.Option(min=1, help="Runs of each seed in each arm.")] = 1,
+    sd: Annotated[float | None, option("The spread over seeds, for a standard error.")] = None,
+    se: Annotated[float | None, option("The standard error of the mean to reach.")] = None,
+    ratio: Annotated[float | None, option("The variance ratio to detect.")] = None,
+    n: Annotated[int | None, option("Seeds per arm, or in the first arm.")] = None,
+    n_baseline: Annotated[int | None, option("Seeds in the baseline arm, if different.")] = None,
+    power: Annotated[float, option("The chance of seeing the difference.")] = 0.8,
+    alpha: Annotated[float, option("The level of the test.")] = 0.05,
+    shape: Annotated[str, option("How values spread over seeds: normal, t5, skewed or bimodal.")] = "normal",
+    blocks: Annotated[int, option("Runs of each seed in each arm.", min=1)] = 1,
     pairs: Annotated[
-        float | None,
-        typer.Option(help="The arms share their seeds and correlate by this; omit it if they do not."),
+        float | None, option("The arms share their seeds and correlate by this; omit it if they do not.")
     ] = None,
-    twins: Annotated[float, typer.Option(help="How a seed's runs correlate across blocks.")] = 0.0,
+    twins: Annotated[float, option("How a seed's runs correlate across blocks.")] = 0.0,
     bound: Annotated[
         float | None,
-        typer.Option(
-            help="Show that the sd is below this (with --sd), or is this many times the baseline's."
-        ),
+        option("Show that the sd is below this (with --sd), or is this many times the baseline's."),
     ] = None,
-    difference: Annotated[
-        float | None, typer.Option(help="The difference of two means to detect; with --sd.")
-    ] = None,
+    difference: Annotated[float | None, option("The difference of two means to detect; with --sd.")] = None,
     margin: Annotated[
-        float | None, typer.Option(help="Show that two means differ by no more than this; with --sd.")
+        float | None, option("Show that two means differ by no more than this; with --sd.")
     ] = None,
     drop: Annotated[
-        float | None, typer.Option(help="The drop for `gate` to detect; with --sd. --n is its past runs.")
+        float | None, option("The drop for `gate` to detect; with --sd. --n is its past runs.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -356,23 +341,19 @@ def seeds(
 
 _Sources = Annotated[
     list[str],
-    typer.Argument(
-        help="Two sets of runs or more, compared with the first: stores, tables, what `collect` reads."
-    ),
+    argument("Two sets of runs or more, compared with the first: stores, tables, what `collect` reads."),
 ]
 _Studies = Annotated[
     list[str] | None,
-    typer.Option(
-        "--study", help="The study of each store: once for all, or once for each; of one store two."
-    ),
+    option("The study of each store: once for all, or once for each; of one store two.", "--study"),
 ]
-_SetGroup = Annotated[str | None, typer.Option(help="The column whose levels are a set's arms.")]
+_SetGroup = Annotated[str | None, option("The column whose levels are a set's arms.")]
 _EquivalenceOfSets = Annotated[
-    float, typer.Option(help="Variances, or ratios, that differ by no more than this factor count as alike.")
+    float, option("Variances, or ratios, that differ by no more than this factor count as alike.")
 ]
 
 
-@with_table_options(value=OneValue, group=_SetGroup)
+@with_options(value=OneValue, group=_SetGroup)
 def compare(
     sources: _Sources,
     studies: _Studies = None,
@@ -380,8 +361,8 @@ def compare(
     asked: TableOptions,
     level: Level = 0.95,
     equivalence: _EquivalenceOfSets = 2.0,
-    details: Annotated[bool, typer.Option("--details", help="Every test of the spread.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the ratios: .png, .pdf or .svg.")] = None,
+    details: Annotated[bool, option("Every test of the spread.", "--details")] = False,
+    plot: Annotated[Path | None, option("Draw the ratios: .png, .pdf or .svg.")] = None,
     form: Form = "text",
     json: Json = False,
 ) -> None:
@@ -397,9 +378,7 @@ def compare(
     say_result(result, form, as_json=json, details=details)
     if form == "text" and not (json or details):
         say("--details shows every test.")
-    if plot:
-        result.draw(plot)
-        say_picture(plot)
+    draw(result, plot)
 
 
 _COMPONENTS_OPTIONS = (
@@ -407,26 +386,24 @@ _COMPONENTS_OPTIONS = (
     "at", "no_steps",
 )  # fmt: skip
 _ComponentsBaseline = Annotated[
-    str | None, typer.Option(help="The level to compare the others with; by default every pair.")
+    str | None, option("The level to compare the others with; by default every pair.")
 ]
 
 
-@with_table_options(_COMPONENTS_OPTIONS, value=OneValue, baseline=_ComponentsBaseline)
+@with_options(_COMPONENTS_OPTIONS, value=OneValue, baseline=_ComponentsBaseline)
 def components(
     table: Annotated[
-        str,
-        typer.Argument(help="A .csv, .tsv or .parquet file, a folder of runs, or what `collect` reads."),
+        str, argument("A .csv, .tsv or .parquet file, a folder of runs, or what `collect` reads.")
     ],
     asked: TableOptions,
-    seed: Annotated[str | None, typer.Option(help="The column with the seed.")] = None,
+    seed: Annotated[str | None, option("The column with the seed.")] = None,
     stream: Annotated[
-        list[str] | None, typer.Option(help="A column with the seed of one stream; may be repeated.")
+        list[str] | None, option("A column with the seed of one stream; may be repeated.")
     ] = None,
-    test_size: Annotated[int | None, typer.Option(help="Test examples, for the test set's floor.")] = None,
+    test_size: Annotated[int | None, option("Test examples, for the test set's floor.")] = None,
     level: Level = 0.95,
     study: Annotated[
-        str | None,
-        typer.Option(help="For a store: the study, or the collection of studies, by name or .toml."),
+        str | None, option("For a store: the study, or the collection of studies, by name or .toml.")
     ] = None,
     form: Form = "text",
     json: Json = False,
@@ -436,7 +413,9 @@ def components(
 
     check_forms(form)
     value, group, baseline, block, by = asked.one_value, asked.group, asked.baseline, asked.block, asked.by
-    recorded = _components_question(table, study, value, group)
+    # The study that is named, or all that ask the same.
+    alone = study is None and group is not None
+    recorded = None if alone else _question(table, study, asked, together=True)
     runs: str | pd.DataFrame = table
     if recorded is not None:  # what the study of a store is about
         spec = recorded.spec
@@ -451,17 +430,6 @@ def components(
     say_result(result, form, as_json=json)
 
 
-def _components_question(
-    source: str, study: str | None, value: str | None, group: str | None
-) -> "RecordedQuestion | None":
-    """What the studies of a store are about: the one that is named, or all that ask the same."""
-    if study is None and (group is not None or not Path(source).is_dir()):
-        return None
-    from seedspread.study.store_questions import recorded_question
-
-    return recorded_question(source, study, None if value is None else [value], group, [], together=True)
-
-
 def _default_value(table: str) -> str:
     """Of a store the accuracy; what is not there is found out by whoever reads it."""
     from seedspread.runs.store import is_store
@@ -473,32 +441,144 @@ def _default_value(table: str) -> str:
     raise TableError(f"which column of {table} has the results? Name it with --value")
 
 
+_GATE = (
+    "value", "group", "seed", "no_seed", "by", "where", "last", "best", "wide", "metric_column", "sheet",
+    "at", "no_steps", "higher", "lower",
+)  # fmt: skip
+_GateGroup = Annotated[str | None, option("A column, such as test, whose levels are judged apart.")]
+
+
+@with_options(_GATE, group=_GateGroup)
+def gate(
+    history: Source,
+    new: Annotated[str | None, argument("The runs to judge; without them, a bound.")] = None,
+    *,
+    asked: TableOptions,
+    alpha: Annotated[
+        float, option("Healthy runs that may fail, as a share.", "--alpha", "--false-alarms")
+    ] = 0.05,
+    confidence: Annotated[float, option("The confidence of the bound.")] = 0.95,
+    margin: Annotated[
+        float | None, option("An acceptable drop: pass if the mean is shown to drop by less.")
+    ] = None,
+    equivalence: Annotated[
+        float | None, option("Pass only if the variance is shown to be below this many times.")
+    ] = None,
+    two_sided: Annotated[bool, option("Any change is bad, not only a drop.", "--two-sided")] = False,
+    items: Annotated[int | None, option("Test items behind each accuracy.")] = None,
+    chance: Annotated[float | None, option("The score of a run that has learned nothing.")] = None,
+    order: Annotated[
+        str | None, option("A column with date, commit or number: has the history drifted?")
+    ] = None,
+    study: Annotated[str | None, option("For stores: the study, by name.")] = None,
+    details: Annotated[bool, option("How each was judged.", "--details")] = False,
+    plot: Annotated[Path | None, option("Draw runs and bound: .png, .pdf or .svg.")] = None,
+    form: Form = "text",
+    json: Json = False,
+) -> None:
+    """Do new runs pass, judged by past ones? Exit status 0: pass, 1: fail, 2: error, 3: can't tell."""
+    from seedspread.analysis.gate import gate as judge
+
+    check_forms(form, plot)
+    result = judge(
+        history, new, asked.value, asked.group, asked.seed_column, asked.by, alpha=alpha,
+        confidence=confidence, margin=margin, equivalence=equivalence, two_sided=two_sided, items=items,
+        chance=chance, order=order, study=study, better=asked.better, **asked.rows,
+    )  # fmt: skip
+    try:
+        say_result(result, form, as_json=json, details=details)
+    except BrokenPipeError:  # which typer would end with the status of a failed gate
+        raise SeedspreadError("the output was closed before all was written") from None
+    draw(result, plot)
+    raise typer.Exit(result.exit_code)
+
+
+_CHURN = ("value", "group", "baseline", "block", "seed", "by", "where", "wide", "sheet", "unpaired")
+_CURVES = ("group", "block", "seed", "by", "where", "metric_column", "sheet")
+_Predictions = Annotated[
+    str | None, option("The column with the predictions; of lm-eval samples, the metric.")
+]
+
+
+@with_options(_CHURN, value=_Predictions)
+def churn(
+    table: Source,
+    asked: TableOptions,
+    item: Annotated[str | None, option("The column that names the test example.")] = None,
+    top: Annotated[int, option("Examples to list.", min=0)] = 10,
+    study: Study = None,
+    level: Level = 0.95,
+    json: Json = False,
+) -> None:
+    """How often do two seeds disagree on a test example? From predictions of a store, lm-eval, or a table."""
+    from seedspread.analysis.churn import churn as run_churn
+
+    runs, compared = _compared(table, study, replace(asked, value=asked.value or ["accuracy"]))
+    result = run_churn(
+        runs, asked.one_value, seed=asked.seed, **compared, item=item, level=level, top=top,
+        where=asked.where, wide=asked.wide, sheet=asked.sheet, paired=not asked.unpaired,
+    )  # fmt: skip
+    say_result(result, "text", as_json=json)
+
+
+@with_options(_CURVES)
+def curves(
+    table: Source,
+    metric: Annotated[str, option("What was logged over training.")],
+    asked: TableOptions,
+    step: Annotated[str | None, option("The column that counts steps.")] = None,
+    out: Annotated[Path | None, option("Write the curves: .pdf, .png, .svg or .csv.")] = None,
+    study: Study = None,
+    level: Level = 0.95,
+    json: Json = False,
+) -> None:
+    """Mean and spread across seeds over training, for runs of unequal length and unequal steps."""
+    from seedspread.analysis.curves import curves as run_curves
+    from seedspread.analysis.curves import is_csv
+
+    if out:
+        is_csv(out)  # refuses what cannot be written, before the work
+    runs, compared = _compared(table, study, asked)
+    result = run_curves(
+        runs, metric, compared["group"], compared["block"], asked.seed, compared["by"], step=step,
+        level=level, where=asked.where, metric_column=asked.metric_column, sheet=asked.sheet,
+    )  # fmt: skip
+    if out:
+        result.write(out)
+    say_result(result, "text", as_json=json)
+
+
+def _compared(
+    table: str, study: str | None, asked: TableOptions
+) -> "tuple[str | pd.DataFrame, dict[str, Any]]":
+    """Return the runs and what is compared; what was left out is taken from the study of a store."""
+    recorded = _question(table, study, asked)
+    _, compared = _comparison(table, recorded.spec if recorded else None, asked)
+    return recorded.table if recorded else table, compared
+
+
 def collect(
     source: Annotated[
         str,
-        typer.Argument(
-            help="MLflow (folder, database, server), TensorBoard, Lightning CSV, Hydra, Weights & Biases "
+        argument(
+            "MLflow (folder, database, server), TensorBoard, Lightning CSV, Hydra, Weights & Biases "
             "CSV, Optuna (database, journal), JSON files, or a store."
         ),
     ],
-    metric: Annotated[
-        list[str] | None, typer.Option(help="The metric to read from each run; may be repeated.")
-    ] = None,
-    at: Annotated[str, typer.Option(help="last, best or step=N.")] = "last",
-    out: Annotated[Path | None, typer.Option(help="The table: .csv, .tsv or .parquet.")] = None,
-    kind: Annotated[str | None, typer.Option(help="What the source is, if that is ambiguous.")] = None,
-    higher: Annotated[bool, typer.Option("--higher-is-better", help="For --at best.")] = False,
-    lower: Annotated[bool, typer.Option("--lower-is-better", help="For --at best.")] = False,
+    metric: Annotated[list[str] | None, option("The metric to read from each run; may be repeated.")] = None,
+    at: Annotated[str, option("last, best or step=N.")] = "last",
+    out: Annotated[Path | None, option("The table: .csv, .tsv or .parquet.")] = None,
+    kind: Annotated[str | None, option("What the source is, if that is ambiguous.")] = None,
+    higher: Annotated[bool, option("For --at best.", "--higher-is-better")] = False,
+    lower: Annotated[bool, option("For --at best.", "--lower-is-better")] = False,
     all_parameters: Annotated[
-        bool, typer.Option("--all-parameters", help="Keep parameters that are the same in every run.")
+        bool, option("Keep parameters that are the same in every run.", "--all-parameters")
     ] = False,
     keep_duplicates: Annotated[
-        bool, typer.Option("--keep-duplicates", help="Keep runs with the parameters and seed of a later one.")
+        bool, option("Keep runs with the parameters and seed of a later one.", "--keep-duplicates")
     ] = False,
-    pattern: Annotated[
-        str | None, typer.Option(help="Columns from paths: '{model}/seed-{seed}/results.json'.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    pattern: Annotated[str | None, option("Columns from paths: '{model}/seed-{seed}/results.json'.")] = None,
+    json: Annotated[bool, option("Print what was found as JSON.", "--json")] = False,
 ) -> None:
     """Make a table of results that other tools have logged: one row per run."""
     from seedspread.render.table import without_formula

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seedspread.cli.options import DataDir, Json, say, say_json
+from seedspread.cli.options import DataDir, Json, argument, option, say, say_json
 from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="cifar10, cifar100, svhn or fashion-mnist.")],
+    name: Annotated[str, argument("cifar10, cifar100, svhn or fashion-mnist.")],
     data_dir: DataDir = None,
 ) -> None:
     """Download a dataset from its official address; checked, and written whole or not at all."""
@@ -52,11 +52,9 @@ def fetch(
 
 @app.command()
 def check(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Which datasets; by default all that are present.")
-    ] = None,
+    names: Annotated[list[str] | None, argument("Which datasets; by default all that are present.")] = None,
     data_dir: DataDir = None,
-    allow_partial: Annotated[bool, typer.Option(help="Accept a partial dataset.")] = False,
+    allow_partial: Annotated[bool, option("Accept a partial dataset.")] = False,
     json: Json = False,
 ) -> None:
     """Compare content with the official data; exit 1 unless all of it is right."""

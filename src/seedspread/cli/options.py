@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,21 +16,30 @@ import typer
 from seedspread.errors import SeedspreadError, printable
 
 if TYPE_CHECKING:
+    from seedspread.study.executor import Executor
     from seedspread.tables.question import Question, Rows
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Form = Annotated[str, typer.Option("--format", help="text, markdown or latex.")]
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    """An option of a command, with its help; a flag is given its one name."""
+    return typer.Option(*names, help=text, **more)
+
+
+def argument(text: str) -> Any:
+    return typer.Argument(help=text)
+
+
+Json = Annotated[bool, option("Print the result as JSON.", "--json")]
+Form = Annotated[str, option("text, markdown or latex.", "--format")]
 DataDir = Annotated[
     Path | None,
-    typer.Option(
-        help="The data folder; by default SEEDSPREAD_DATA, or your cache folder.", show_default=False
-    ),
+    option("The data folder; by default SEEDSPREAD_DATA, or your cache folder.", show_default=False),
 ]
 SdIs = Annotated[
-    str, typer.Option(help="What follows ±: sd (with n - 1), population (an sd with n) or se (of the mean).")
+    str, option("What follows ±: sd (with n - 1), population (an sd with n) or se (of the mean).")
 ]
-Review = Annotated[bool, typer.Option("--review", help="Four lines to paste into a review.")]
-Level = Annotated[float, typer.Option(help="The level of the intervals.")]
+Review = Annotated[bool, option("Four lines to paste into a review.", "--review")]
+Level = Annotated[float, option("The level of the intervals.")]
 
 
 def check_forms(form: str, plot: Path | None = None, values: Sequence[str] | None = None) -> None:
@@ -48,76 +57,57 @@ def check_forms(form: str, plot: Path | None = None, values: Sequence[str] | Non
 
 Source = Annotated[
     str,
-    typer.Argument(
-        help="A .csv, .tsv, .txt, .md, .tex, .html, .json, .jsonl, .xlsx or .parquet file, - for standard "
+    argument(
+        "A .csv, .tsv, .txt, .md, .tex, .html, .json, .jsonl, .xlsx or .parquet file, - for standard "
         "input, a folder of runs, or what `collect` reads."
     ),
 ]
 # For commands that take a single --value.
-OneValue = Annotated[str | None, typer.Option(help="The column with one number per run.")]
+OneValue = Annotated[str | None, option("The column with one number per run.")]
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What a user asks of a table: every field is an option of the commands under `with_table_options`."""
+    """What a user asks of a table: every field is an option of the commands under `with_options`."""
 
-    value: Annotated[
-        list[str] | None, typer.Option(help="The column with one number per run; may be repeated.")
-    ] = None
-    group: Annotated[str | None, typer.Option(help="The column whose levels are compared.")] = None
+    value: Annotated[list[str] | None, option("The column with one number per run; may be repeated.")] = None
+    group: Annotated[str | None, option("The column whose levels are compared.")] = None
     baseline: Annotated[
-        str | None,
-        typer.Option(help="The level to compare with; by default the first of two, or every pair."),
+        str | None, option("The level to compare with; by default the first of two, or every pair.")
     ] = None
     block: Annotated[
-        list[str] | None, typer.Option(help="A column that tells runs of one seed apart; may be repeated.")
+        list[str] | None, option("A column that tells runs of one seed apart; may be repeated.")
     ] = None
-    seed: Annotated[str, typer.Option(help="The column with the seed; its usual names are found too.")] = (
-        "seed"
-    )
-    no_seed: Annotated[bool, typer.Option("--no-seed", help="Every row is a run of its own.")] = False
+    seed: Annotated[str, option("The column with the seed; its usual names are found too.")] = "seed"
+    no_seed: Annotated[bool, option("Every row is a run of its own.", "--no-seed")] = False
     by: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A column, such as dataset, whose levels are analyzed separately; may be repeated."
-        ),
+        option("A column, such as dataset, whose levels are analyzed separately; may be repeated."),
     ] = None
     where: Annotated[
-        list[str] | None,
-        typer.Option(help="Take rows such as 'step == 4000 and task in (a, b)'; may be repeated."),
+        list[str] | None, option("Take rows such as 'step == 4000 and task in (a, b)'; may be repeated.")
     ] = None
     last: Annotated[
-        str | None, typer.Option(help="Keep of each run the row where this column, the step, is largest.")
+        str | None, option("Keep of each run the row where this column, the step, is largest.")
     ] = None
-    best: Annotated[str | None, typer.Option(help="Keep of each run the row where this column is best.")] = (
-        None
-    )
+    best: Annotated[str | None, option("Keep of each run the row where this column is best.")] = None
     wide: Annotated[
-        str | None, typer.Option(help="The columns that hold one seed each: 'seed_*'; alone it finds them.")
+        str | None, option("The columns that hold one seed each: 'seed_*'; alone it finds them.")
     ] = None
     metric_column: Annotated[
-        str | None, typer.Option(help="The column that names the metric, of which --value is one.")
+        str | None, option("The column that names the metric, of which --value is one.")
     ] = None
-    sheet: Annotated[str | None, typer.Option(help="The sheet of an Excel file; the first by default.")] = (
-        None
-    )
-    at: Annotated[
-        str, typer.Option(help="For runs that another tool logged by step: last, best or step=N.")
-    ] = "last"
+    sheet: Annotated[str | None, option("The sheet of an Excel file; the first by default.")] = None
+    at: Annotated[str, option("For runs that another tool logged by step: last, best or step=N.")] = "last"
     unpaired: Annotated[
-        bool, typer.Option("--unpaired", help="Equal seeds of two groups make no pair (two codebases).")
+        bool, option("Equal seeds of two groups make no pair (two codebases).", "--unpaired")
     ] = False
     no_steps: Annotated[
-        bool, typer.Option("--no-steps", help="A column such as epochs is a setting of runs, not their step.")
+        bool, option("A column such as epochs is a setting of runs, not their step.", "--no-steps")
     ] = False
-    higher: Annotated[bool, typer.Option("--higher-is-better", help="The value is better when higher.")] = (
-        False
-    )
+    higher: Annotated[bool, option("The value is better when higher.", "--higher-is-better")] = False
     lower: Annotated[
-        bool,
-        typer.Option(
-            "--lower-is-better", help="The value is better when lower; by default its name decides."
-        ),
+        bool, option("The value is better when lower; by default its name decides.", "--lower-is-better")
     ] = False
 
     def __post_init__(self) -> None:
@@ -150,17 +140,9 @@ class TableOptions:
     @property
     def rows(self) -> "Rows":
         """Row selection."""
-        return {
-            "where": self.where,
-            "last": self.last,
-            "best": self.best,
-            "wide": self.wide,
-            "metric_column": self.metric_column,
-            "sheet": self.sheet,
-            "at": self.at,
-            "paired": not self.unpaired,
-            "steps": not self.no_steps,
-        }
+        same = ("where", "last", "best", "wide", "metric_column", "sheet", "at")
+        chosen: Any = {name: getattr(self, name) for name in same}
+        return {**chosen, "paired": not self.unpaired, "steps": not self.no_steps}
 
     def question(self) -> "Question":
         from seedspread.tables.question import Question
@@ -170,39 +152,41 @@ class TableOptions:
         )
 
 
-def with_table_options(
+def with_options(
     only: Sequence[str] | None = None, **differing: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace the parameter `asked: TableOptions` of a command with the options themselves.
+    """Replace the parameters of a command that are dataclasses, such as `TableOptions`, with their options.
 
     Args:
-        only: the options that the command has; all by default.
+        only: the table's options that the command has; all by default.
         differing: annotations of options that the command describes differently, by name.
     """
-    options = [field for field in fields(TableOptions) if only is None or field.name in only]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         parameters: list[inspect.Parameter] = []
+        groups: dict[str, tuple[Any, list[str]]] = {}
         for parameter in inspect.signature(command).parameters.values():
-            if parameter.name != "asked":
+            kind = parameter.annotation
+            if not is_dataclass(kind):
                 parameters.append(parameter)
                 continue
-            parameters += [
-                inspect.Parameter(
-                    option.name,
-                    parameter.kind,
-                    default=option.default,
-                    annotation=differing.get(option.name, option.type),
-                )
-                for option in options
+            options = [
+                one for one in fields(kind) if kind is not TableOptions or one.name in (only or [one.name])
             ]
+            groups[parameter.name] = kind, [option.name for option in options]
+            for option in options:
+                annotation = differing.get(option.name, option.type)
+                changes = {"name": option.name, "default": option.default, "annotation": annotation}
+                parameters.append(parameter.replace(**changes))
 
         @wraps(command)
         def run(**given: Any) -> None:
-            typed = {option.name: given.pop(option.name) for option in options}
-            if isinstance(typed.get("value"), str):
-                typed["value"] = [typed["value"]]
-            command(asked=TableOptions(**typed), **given)
+            for name, (kind, options) in groups.items():
+                typed = {option: given.pop(option) for option in options}
+                if isinstance(typed.get("value"), str):
+                    typed["value"] = [typed["value"]]
+                given[name] = kind(**typed)
+            command(**given)
 
         # What typer reads a command's options from.
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -219,74 +203,55 @@ def direction(higher: bool, lower: bool) -> Literal["higher", "lower"] | None:
     return "higher" if higher else "lower" if lower else None
 
 
-Backend = Annotated[str, typer.Option(help="Where: local, ray or slurm.")]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, help="local, slurm: how many at once; on local one per core by default."),
-]
 Implementation = Annotated[
     Literal["fast", "plain", "native"] | None,
-    typer.Option(
-        help="All engines: how the paper's training is computed, part of a run's identity; native takes a "
+    option(
+        "All engines: how the paper's training is computed, part of a run's identity; native takes a "
         "C++ compiler. By default what the store's record says, or the study."
     ),
 ]
-Threads = Annotated[
-    int | None, typer.Option(min=1, help="local: CPU threads per run; the study's by default, or 1.")
-]
-CpusPerRun = Annotated[
-    int | None,
-    typer.Option(min=1, help="ray, slurm: CPUs per run, and its threads; the study's by default, or 1."),
-]
-GpusPerRun = Annotated[
-    float | None,
-    typer.Option(min=0, help="local, ray, slurm: GPUs per run; on local and ray 0.25 lets four share one."),
-]
-Address = Annotated[str | None, typer.Option(help="ray: an existing cluster, such as auto.")]
-Partition = Annotated[str | None, typer.Option(help="slurm: the partition.")]
-Slurm = Annotated[
-    str | None,
-    typer.Option(metavar="NAME=VALUE,...", help="slurm: more of sbatch's, such as account=x,mem=8G."),
-]
-Minutes = Annotated[int | None, typer.Option(min=1, help="slurm: the time limit of a job; 720 by default.")]
-Wait = Annotated[bool | None, typer.Option(help="slurm: wait for the jobs; the default.", show_default=False)]
-MaxFailures = Annotated[
-    int | None, typer.Option(min=1, help="All engines: stop once this many runs have failed.")
-]
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="All engines: try failed runs again.")]
-KeepGoing = Annotated[
-    bool,
-    typer.Option("--keep-going", help="All engines: run the rest even if the first runs all fail alike."),
-]
-Strict = Annotated[bool, typer.Option("--strict", help="All engines: exit with status 3 if a run failed.")]
-Reread = Annotated[
-    bool,
-    typer.Option("--reread", help="Run nothing: take metrics from what runs have printed and left."),
-]
-RevisionNames = Annotated[
-    str | None,
-    typer.Option("--revisions", help="Git revisions to compare, such as main..my-branch; . is as it lies."),
-]
-Seeds = Annotated[int | None, typer.Option(min=1, help="With --revisions: how many.")]
-MetricName = Annotated[
-    str | None,
-    typer.Option(metavar="NAME[=REGEX]", help="With --revisions: the metric, and how its output shows it."),
-]
-Setup = Annotated[str, typer.Option(help="With --revisions: a shell line, run once per checkout.")]
-CleanRevisions = Annotated[
-    bool, typer.Option("--clean-revisions", help="Run nothing: remove the checkouts of the store.")
-]
-LeaseSeconds = Annotated[
-    float,
-    typer.Option(min=1, help="All engines: take over a run whose worker has been silent for this long."),
-]
-Force = Annotated[
-    bool,
-    typer.Option(
-        "--force",
-        help="All engines: allow other threads or another implementation than the study began with.",
-    ),
-]
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Where and how runs are run: every field but the first is an option of some engines."""
+
+    backend: Annotated[str, option("Where: local, ray or slurm.")] = "local"
+    workers: Annotated[
+        int | None, option("local, slurm: how many at once; on local one per core by default.", min=1)
+    ] = None
+    threads: Annotated[
+        int | None, option("local: CPU threads per run; the study's by default, or 1.", min=1)
+    ] = None
+    cpus_per_run: Annotated[
+        int | None, option("ray, slurm: CPUs per run, and its threads; the study's by default, or 1.", min=1)
+    ] = None
+    gpus_per_run: Annotated[
+        float | None,
+        option("local, ray, slurm: GPUs per run; on local and ray 0.25 lets four share one.", min=0),
+    ] = None
+    address: Annotated[str | None, option("ray: an existing cluster, such as auto.")] = None
+    partition: Annotated[str | None, option("slurm: the partition.")] = None
+    slurm: Annotated[
+        str | None, option("slurm: more of sbatch's, such as account=x,mem=8G.", metavar="NAME=VALUE,...")
+    ] = None
+    minutes: Annotated[int | None, option("slurm: the time limit of a job; 720 by default.", min=1)] = None
+    wait: Annotated[bool | None, option("slurm: wait for the jobs; the default.", show_default=False)] = None
+
+    def executor(self) -> "Executor":
+        from seedspread.study.study import executor_named
+
+        given = {name: value for name, value in vars(self).items() if name not in ("backend", "slurm")}
+        return executor_named(self.backend, given | {"extra": self._pairs()})
+
+    def _pairs(self) -> dict[str, str] | None:
+        """`account=x,mem=8G`."""
+        if self.slurm is None:
+            return None
+        pairs = [pair.partition("=") for pair in self.slurm.split(",")]
+        if not all(name.strip() and value.strip() for name, _, value in pairs):
+            raise SeedspreadError(f"--slurm must be NAME=VALUE, with commas between them; got {self.slurm!r}")
+        return {name.strip().replace("-", "_"): value.strip() for name, _, value in pairs}
 
 
 def say(text: object, *, err: bool = False, end: str = "\n") -> None:
@@ -319,8 +284,11 @@ def say_result(result: Any, form: str, *, as_json: bool = False, **options: bool
         say(write(**more), end="")
 
 
-def say_picture(path: Path) -> None:
-    """Tell people, but no pipe, where a picture was written."""
+def draw(result: Any, path: Path | None) -> None:
+    """Draw a result, if that is asked for, and tell people, but no pipe, where."""
+    if path is None:
+        return
     from seedspread.render.terminal import Terminal
 
+    result.draw(path)
     Terminal(stderr=True).print(f"picture in {path}", soft_wrap=True)

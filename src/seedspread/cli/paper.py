@@ -5,9 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
-from seedspread.cli.options import Json, say, say_json
+from seedspread.cli.options import Json, argument, option, say, say_json
 from seedspread.errors import require_extra
 
 if TYPE_CHECKING:
@@ -16,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def quickstart(
-    store: Annotated[Path, typer.Option(help="The folder of results.")] = Path("quickstart"),
-    workers: Annotated[int | None, typer.Option(min=1, help="Runs at once; all cores by default.")] = None,
+    store: Annotated[Path, option("The folder of results.")] = Path("quickstart"),
+    workers: Annotated[int | None, option("Runs at once; all cores by default.", min=1)] = None,
 ) -> None:
     """The whole pipeline in miniature on the embedded sample: train, audit, report. About a minute."""
     require_extra("train", "seedspread quickstart")
@@ -42,25 +40,20 @@ def quickstart(
 
 
 def train(
-    config: Annotated[
-        str, typer.Argument(help="A preset, such as quickstart or mini/cifar10, or a .toml file.")
-    ] = "",
+    config: Annotated[str, argument("A preset, such as quickstart or mini/cifar10, or a .toml file.")] = "",
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A field, such as objective.margin_type=subtract.")
+        list[str] | None, option("A field, such as objective.margin_type=subtract.", "--set")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="The run's seed.")] = None,
+    seed: Annotated[int | None, option("The run's seed.", min=0)] = None,
     continued: Annotated[
-        Path | None,
-        typer.Option("--from", help="Continue this finished run with more epochs: --set training.epochs=20."),
+        Path | None, option("Continue this finished run with more epochs: --set training.epochs=20.", "--from")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder; the default is runs/KEY.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume from the last checkpoint, if there is one.")
-    ] = False,
-    data_dir: Annotated[Path | None, typer.Option(help="The data folder.")] = None,
+    out: Annotated[Path | None, option("The run's folder; the default is runs/KEY.")] = None,
+    resume: Annotated[bool, option("Resume from the last checkpoint, if there is one.", "--resume")] = False,
+    data_dir: Annotated[Path | None, option("The data folder.")] = None,
     implementation: Annotated[
         Literal["fast", "plain", "native"] | None,
-        typer.Option(help="How the run is computed; native needs a C++ compiler. Short for --set."),
+        option("How the run is computed; native needs a C++ compiler. Short for --set."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -87,9 +80,7 @@ def train(
         say(_summary(result, out or default_folder(result.key)))
 
 
-def diagnose(
-    run_dir: Annotated[Path, typer.Argument(help="The folder of a finished run.")], json: Json = False
-) -> None:
+def diagnose(run_dir: Annotated[Path, argument("The folder of a finished run.")], json: Json = False) -> None:
     """Show a run's layers (margin, rate, gradient norm) and the paper's advice."""
     from seedspread.cff.training.result import diagnose as diagnose_run
 
@@ -141,7 +132,7 @@ def _print_diagnosis(diagnosis: "Diagnosis") -> None:
 
 def verify_paper(
     only: Annotated[
-        str | None, typer.Option(help="Show one verdict only: reproduces, differs or 'not derivable'.")
+        str | None, option("Show one verdict only: reproduces, differs or 'not derivable'.")
     ] = None,
     json: Json = False,
 ) -> None:

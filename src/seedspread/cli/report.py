@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from seedspread.cli.options import TableOptions, say, say_json, say_prose, with_table_options
+from seedspread.cli.options import TableOptions, argument, option, say, say_json, say_prose, with_options
 from seedspread.errors import SeedspreadError, require_extra
 
 if TYPE_CHECKING:
@@ -17,37 +15,30 @@ if TYPE_CHECKING:
 
 Source = Annotated[
     str | None,
-    typer.Argument(
-        help="A store of runs, a table with one row per run (.csv, .tsv, .parquet), or what `collect` reads."
+    argument(
+        "A store of runs, a table with one row per run (.csv, .tsv, .parquet), or what `collect` reads."
     ),
 ]
 Studies = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Report on this study, by name or .toml; may be repeated. By default all that the store records.",
         "--study",
-        help="Report on this study, by name or .toml; may be repeated. By default all that the "
-        "store records.",
     ),
 ]
 Value = Annotated[
-    str | None,
-    typer.Option(help="The metric, or a table's column with one number per run; a study's own by default."),
+    str | None, option("The metric, or a table's column with one number per run; a study's own by default.")
 ]
 Out = Annotated[
-    Path | None,
-    typer.Option(help="The page to write; report.html unless only pictures or tables are wanted."),
+    Path | None, option("The page to write; report.html unless only pictures or tables are wanted.")
 ]
-Figures = Annotated[
-    Path | None, typer.Option(help="A folder for the figures of a paper (PDF, PNG), with captions.")
-]
-Tables = Annotated[
-    Path | None, typer.Option(help="A folder for the tables of a paper (LaTeX with booktabs, CSV).")
-]
-Everything = Annotated[bool, typer.Option("--all", help="All figures and tables; SVG and Markdown too.")]
-DataDir = Annotated[Path | None, typer.Option(help="The data folder, for --study on partial data.")]
+Figures = Annotated[Path | None, option("A folder for the figures of a paper (PDF, PNG), with captions.")]
+Tables = Annotated[Path | None, option("A folder for the tables of a paper (LaTeX with booktabs, CSV).")]
+Everything = Annotated[bool, option("All figures and tables; SVG and Markdown too.", "--all")]
+DataDir = Annotated[Path | None, option("The data folder, for --study on partial data.")]
 
 
-@with_table_options(value=Value)
+@with_options(value=Value)
 def report(
     source: Source = None,
     out: Out = None,
@@ -58,7 +49,7 @@ def report(
     data_dir: DataDir = None,
     *,
     asked: TableOptions,
-    json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    json: Annotated[bool, option("Print the answer as JSON.", "--json")] = False,
 ) -> None:
     """Write a page with the answer, every table and every figure: one file that opens offline."""
     require_extra("report", "seedspread report")
@@ -103,9 +94,9 @@ def _material(
         return load_table(
             source, q.value, q.group, q.baseline, q.block, q.seed, q.by, asked.better, **asked.rows
         )
-    for option, _ in (one for one in q.asked() if one[0] != "value"):
-        name = "no-seed" if q.seed is None and option == "seed" else option.replace("_", "-")
-        raise SeedspreadError(f"--{name} is for a table; a store's studies say what is compared")
+    for name, _ in (one for one in q.asked() if one[0] != "value"):
+        typed = "no-seed" if q.seed is None and name == "seed" else name.replace("_", "-")
+        raise SeedspreadError(f"--{typed} is for a table; a store's studies say what is compared")
     if not study:
         return load_store(Path(source), value=q.value, tell=tell)
     from seedspread.study.study import store_material
@@ -144,11 +135,9 @@ _FIRST_SECONDS = 1.0
 
 
 def serve(
-    store: Annotated[str, typer.Argument(help="A store of runs.")],
-    host: Annotated[
-        str, typer.Option(help="The address to listen on; this machine only by default.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+    store: Annotated[str, argument("A store of runs.")],
+    host: Annotated[str, option("The address to listen on; this machine only by default.")] = "127.0.0.1",
+    port: Annotated[int, option("The port; 0 takes a free one.", min=0, max=65535)] = 8000,
     study: Studies = None,
     value: Value = None,
     data_dir: DataDir = None,
@@ -184,10 +173,8 @@ def serve(
 
 
 def docs(
-    page: Annotated[str | None, typer.Argument(help="The page to read; without one, all are listed.")] = None,
-    examples: Annotated[
-        Path | None, typer.Option(help="Write the examples into this new folder, ready to run.")
-    ] = None,
+    page: Annotated[str | None, argument("The page to read; without one, all are listed.")] = None,
+    examples: Annotated[Path | None, option("Write the examples into this new folder, ready to run.")] = None,
 ) -> None:
     """Read the documentation, offline: which pages and examples there are, or one of them."""
     from seedspread.pages import copy_examples, page_named

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seedspread.cli import options
-from seedspread.cli.options import DataDir, Json, say, say_json
+from seedspread.cli.options import (
+    DataDir,
+    EngineOptions,
+    Implementation,
+    Json,
+    argument,
+    option,
+    say,
+    say_json,
+    with_options,
+)
 from seedspread.errors import MissingExtraError, SeedspreadError
 
 if TYPE_CHECKING:
@@ -18,12 +27,10 @@ if TYPE_CHECKING:
     from seedspread.study.plan import Plan
     from seedspread.study.spec import StudySpec
 
-StudyName = Annotated[str, typer.Argument(help="A study, such as mini/cifar10-factorial, or a .toml file.")]
-StoreOption = Annotated[Path, typer.Option(help="The folder of results.")]
-MaxRuns = Annotated[int, typer.Option(min=1, help="Refuse a study that names more runs.")]
-AcceptChanged = Annotated[
-    bool, typer.Option("--accept-changed", help="Keep runs whose input files have changed since.")
-]
+StudyName = Annotated[str, argument("A study, such as mini/cifar10-factorial, or a .toml file.")]
+StoreOption = Annotated[Path, option("The folder of results.")]
+MaxRuns = Annotated[int, option("Refuse a study that names more runs.", min=1)]
+AcceptChanged = Annotated[bool, option("Keep runs whose input files have changed since.", "--accept-changed")]
 
 
 def _plan(
@@ -48,7 +55,7 @@ def plan(
     data_dir: DataDir = None,
     max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
-    implementation: options.Implementation = None,
+    implementation: Implementation = None,
     json: Json = False,
 ) -> None:
     """Show which runs a study names, which are there already, and how long the rest will take."""
@@ -169,41 +176,53 @@ def _revisions_study(
     return StudySpec.from_values("revisions", values, max_runs=max_runs)
 
 
+@with_options()
 def run(
     study: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="A study, such as mini/cifar10-factorial, or a .toml file; with --revisions, after --, a "
-            "command.",
+        argument(
+            "A study, such as mini/cifar10-factorial, or a .toml file; with --revisions, after --, a command."
         ),
     ] = None,
     store: StoreOption = Path("store"),
-    backend: options.Backend = "local",
-    workers: options.Workers = None,
-    threads: options.Threads = None,
-    cpus_per_run: options.CpusPerRun = None,
-    gpus_per_run: options.GpusPerRun = None,
-    address: options.Address = None,
-    partition: options.Partition = None,
-    slurm: options.Slurm = None,
-    minutes: options.Minutes = None,
-    wait: options.Wait = None,
+    *,
+    engine: EngineOptions,
     data_dir: DataDir = None,
-    max_failures: options.MaxFailures = None,
-    retry_failed: options.RetryFailed = False,
-    keep_going: options.KeepGoing = False,
-    strict: options.Strict = False,
-    reread: options.Reread = False,
-    revisions: options.RevisionNames = None,
-    seeds: options.Seeds = None,
-    metric: options.MetricName = None,
-    setup: options.Setup = "",
-    clean_revisions: options.CleanRevisions = False,
-    lease_seconds: options.LeaseSeconds = 120.0,
-    force: options.Force = False,
+    max_failures: Annotated[
+        int | None, option("All engines: stop once this many runs have failed.", min=1)
+    ] = None,
+    retry_failed: Annotated[bool, option("All engines: try failed runs again.", "--retry-failed")] = False,
+    keep_going: Annotated[
+        bool, option("All engines: run the rest even if the first runs all fail alike.", "--keep-going")
+    ] = False,
+    strict: Annotated[bool, option("All engines: exit with status 3 if a run failed.", "--strict")] = False,
+    reread: Annotated[
+        bool, option("Run nothing: take metrics from what runs have printed and left.", "--reread")
+    ] = False,
+    revisions: Annotated[
+        str | None, option("Git revisions to compare, such as main..my-branch; . is as it lies.")
+    ] = None,
+    seeds: Annotated[int | None, option("With --revisions: how many.", min=1)] = None,
+    metric: Annotated[
+        str | None,
+        option("With --revisions: the metric, and how its output shows it.", metavar="NAME[=REGEX]"),
+    ] = None,
+    setup: Annotated[str, option("With --revisions: a shell line, run once per checkout.")] = "",
+    clean_revisions: Annotated[
+        bool, option("Run nothing: remove the checkouts of the store.", "--clean-revisions")
+    ] = False,
+    lease_seconds: Annotated[
+        float, option("All engines: take over a run whose worker has been silent for this long.", min=1)
+    ] = 120.0,
+    force: Annotated[
+        bool,
+        option(
+            "All engines: allow other threads or another implementation than the study began with.", "--force"
+        ),
+    ] = False,
     max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
-    implementation: options.Implementation = None,
+    implementation: Implementation = None,
     json: Json = False,
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
@@ -211,16 +230,8 @@ def run(
     from seedspread.study import loop
     from seedspread.study.display import ProgressDisplay
     from seedspread.study.sequential import run_sequential
-    from seedspread.study.study import executor_named
 
-    executor = executor_named(
-        backend,
-        {
-            "workers": workers, "threads": threads, "address": address, "cpus_per_run": cpus_per_run,
-            "gpus_per_run": gpus_per_run, "partition": partition, "minutes": minutes, "wait": wait,
-            "extra": _pairs(slurm),
-        },
-    )  # fmt: skip
+    executor = engine.executor()
     if clean_revisions:
         _clean_revisions(store)
         return
@@ -252,16 +263,6 @@ def run(
     if not executor.wait and progress.stopped:
         say(progress.stopped, err=True)
     loop.raise_if_unfinished(progress, waited=executor.wait, strict=strict)
-
-
-def _pairs(text: str | None) -> dict[str, str] | None:
-    """`account=x,mem=8G`."""
-    if text is None:
-        return None
-    pairs = [pair.partition("=") for pair in text.split(",")]
-    if not all(name.strip() and value.strip() for name, _, value in pairs):
-        raise SeedspreadError(f"--slurm must be NAME=VALUE, with commas between them; got {text!r}")
-    return {name.strip().replace("-", "_"): value.strip() for name, _, value in pairs}
 
 
 def _progress_values(made: "Plan", progress: "StudyProgress") -> dict[str, Any]:
@@ -340,9 +341,9 @@ def status(
     study: StudyName,
     store: StoreOption = Path("store"),
     data_dir: DataDir = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep looking, until Ctrl-C.")] = False,
+    watch: Annotated[bool, option("Keep looking, until Ctrl-C.", "--watch")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Check every file of finished runs for edits and swaps.")
+        bool, option("Check every file of finished runs for edits and swaps.", "--verify")
     ] = False,
     max_runs: MaxRuns = 20_000,
     json: Json = False,
