@@ -90,7 +90,8 @@ def named_runner(
     environment: Iterable[str] = (),
 ) -> FunctionRunner:
     function = PythonFunction.from_name(name, folder)
-    return FunctionRunner(function, tuple(promised), tuple(inputs), tuple(environment))
+    known = {"inputs": tuple(inputs), "environment": tuple(environment)}
+    return FunctionRunner(function, promised=tuple(promised), **known)
 
 
 def outcome(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) -> Any:

@@ -19,17 +19,16 @@ from seedspread.errors import did_you_mean
 from seedspread.runners.contract import Level, RunnerError, WorkItem
 from seedspread.runners.host import COLD, Host
 from seedspread.runners.own_code import (
-    ONE_SEED,
     REPEAT,
     RESERVED,
     THREADS,
     Digests,
     OwnCode,
+    OwnRun,
     Parameters,
-    Randomness,
+    signal_name,
 )
 from seedspread.runners.source import Source, file_has, source_of, unwrapped
-from seedspread.runners.supervised import SupervisedRun, signal_name
 from seedspread.runs.folder import PROCESS, RunFailedError, RunFolderError
 from seedspread.runs.metrics import Metric
 from seedspread.runs.run import key_of
@@ -240,7 +239,7 @@ _DEATHS = 3
 _host: tuple[tuple[Any, ...], Host] | None = None
 
 
-class FunctionRun(SupervisedRun):
+class FunctionRun(OwnRun):
     """One run of a function: called in a process of its own, and recorded when it has ended well."""
 
     def __init__(self, runner: "FunctionRunner", item: WorkItem, stop: StopRequest) -> None:
@@ -355,9 +354,6 @@ def _close_host() -> None:
         _host = None
 
 
-RUNNER = "function"
-
-
 @dataclass(frozen=True)
 class FunctionRunner(OwnCode):
     """Calls a function with the parameters and the seed as its arguments.
@@ -367,17 +363,13 @@ class FunctionRunner(OwnCode):
     """
 
     function: PythonFunction
-    promised: tuple[Metric, ...] = ()
-    inputs: tuple[str, ...] = ()
-    environment: tuple[str, ...] = ()
-    randomness: Randomness = ONE_SEED
     isolate: bool = True
-    name: str = RUNNER
+    name: str = "function"
 
     @classmethod
     def of(cls, function: Callable[..., Any], promised: Iterable[Metric] = (), **more: Any) -> Self:
         """Return a runner of a function, which is run in the current folder; `more` are its other fields."""
-        return cls(PythonFunction.of(function), tuple(promised), **more)
+        return cls(PythonFunction.of(function), promised=tuple(promised), **more)
 
     @property
     def folder(self) -> str:

@@ -4,9 +4,13 @@ import hashlib
 import json
 import math
 import os
+import select
+import signal
+import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
@@ -18,21 +22,25 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from seedspread.atomic import open_regular
-from seedspread.errors import is_installed, reason
+from seedspread.errors import abridged, is_installed, reason
 from seedspread.runners.contract import Level, Runner, RunnerError, WorkItem
+from seedspread.runners.outputs import plain_text
 from seedspread.runners.recording import FOLDER as LOG_FOLDER
 from seedspread.runners.recording import PREDICTIONS, VALUES
-from seedspread.runs.files import FORMAT, UNREADABLE, read_file, read_json
+from seedspread.runners.supervise import LOG_BYTES
+from seedspread.runs.files import FORMAT, UNREADABLE, open_file, read_file, read_json
 from seedspread.runs.folder import (
     FAILED_ATTEMPT,
+    LOG,
+    PROCESS,
     Heartbeat,
     RunFailedError,
-    RunFolder,
     RunFolderError,
     thinned,
 )
+from seedspread.runs.lease import is_running, process
 from seedspread.runs.metrics import Metric, is_until
-from seedspread.runs.stopping import StopRequest
+from seedspread.runs.stopping import StoppedError, StopRequest
 from seedspread.runs.studies import STUDIES
 
 if TYPE_CHECKING:
@@ -41,6 +49,10 @@ if TYPE_CHECKING:
 # Columns of every table of runs, which no parameter and no metric may be called.
 COLUMNS = ("seed", "folder", "collapsed", "majority", "study", "key")
 _LIMIT = 2**30
+GRACE_SECONDS = 30.0
+_POLL_SECONDS = 0.5
+_TAIL_LINES, _TAIL_BYTES, _LINE_WIDTH = 20, 2**14, 200
+_KILL_SECONDS = 10.0
 _LOOK_BYTES, _MOST_POINTS = 2**22, 2**14
 # What people call the place on a curve, which is no measurement.
 _STEPS = ("epoch", "step", "iteration", "batch", "global_step")
@@ -132,22 +144,6 @@ class CurvesSoFar:
         return content
 
 
-def forget_logged(logged: Path) -> None:
-    """Empty what a former attempt has logged; the file itself stays, which `log` may have open."""
-    try:
-        (logged / PREDICTIONS).unlink(missing_ok=True)
-        file = open_regular(logged / VALUES, os.O_WRONLY)
-        os.ftruncate(file, 0)
-        os.close(file)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        where = f"what was logged in {logged} cannot be emptied"
-        raise RunFolderError(
-            f"{where}: {reason(error)}; a link or a folder among it must be removed"
-        ) from None
-
-
 def _content(path: Path) -> bytes:
     try:
         return read_file(path, _LIMIT)
@@ -157,33 +153,40 @@ def _content(path: Path) -> bytes:
         raise RunFailedError(f"what it logged cannot be read: {error}") from None
 
 
-def check_metrics(values: Mapping[str, Any], promised: Iterable[Metric]) -> dict[str, float]:
-    """Return the numbers among `values`; `RunFailedError` if a promised one is missing or not finite.
+def _measured(values: Mapping[str, Any], promised: Sequence[Metric]) -> dict[str, Any]:
+    """Return what a result says of its metrics; `RunFailedError` if a promised one is missing or not finite.
 
-    What counts until something that was never reached is left out.
+    What counts until something that was never reached is left out, and censored.
     """
-    promised = tuple(promised)
     for metric in promised:
         values = metric.renamed(values)
-    numbers = {name: float(value) for name, value in values.items() if _is_finite(value)}
-    if not promised and not numbers:
+    metrics: dict[str, float | None] = {n: float(v) for n, v in values.items() if _is_finite(v)}
+    if not promised and not metrics:
         raise RunFailedError(
             "metric 'accuracy' or any other is missing: it reported nothing", metric="accuracy"
         )
+    collapsed, censored = False, []
     for metric in promised:
-        if metric.name in numbers:
+        name, number = metric.name, metrics.get(metric.name)
+        if number is not None:
+            if metric.chance is not None:
+                is_higher = metric.better == "higher"
+                collapsed |= number <= metric.chance if is_higher else number >= metric.chance
             continue
-        if metric.name not in values:
+        if name not in values:
             reported = f"it reported {', '.join(map(repr, values))}" if values else "it reported nothing"
-            raise RunFailedError(f"metric {metric.name!r} is missing: {reported}", metric=metric.name)
-        value = values[metric.name]
-        if is_until(metric.name) and (value is None or value == math.inf):
-            continue  # it was never reached
-        if value is None or isinstance(value, float):
+            raise RunFailedError(f"metric {name!r} is missing: {reported}", metric=name)
+        value = values[name]
+        if is_until(name) and (value is None or value == math.inf):
+            censored.append(name)  # it was never reached
+        elif value is None or isinstance(value, float):
             what = "NaN or infinite"
-            raise RunFailedError(f"metric {metric.name!r} is {what}", metric=metric.name, what=what)
-        raise RunFailedError(f"metric {metric.name!r} is no number: {value!r:.80}", metric=metric.name)
-    return numbers
+            raise RunFailedError(f"metric {name!r} is {what}", metric=name, what=what)
+        else:
+            raise RunFailedError(f"metric {name!r} is no number: {value!r:.80}", metric=name)
+    chance = {metric.name: metric.chance for metric in promised if metric.chance is not None}
+    told = {"metrics": metrics | dict.fromkeys(censored), "chance": chance}
+    return {**told, "collapsed": collapsed or bool(censored), **({"censored": censored} if censored else {})}
 
 
 def _is_finite(value: Any) -> bool:
@@ -193,55 +196,6 @@ def _is_finite(value: Any) -> bool:
         return math.isfinite(value)
     except OverflowError:  # a whole number that no float can hold
         return False
-
-
-def file_run(
-    folder: RunFolder,
-    reported: Reported,
-    promised: Iterable[Metric],
-    provenance: Mapping[str, Any],
-) -> dict[str, float]:
-    """Write the record of a run that ended well, and return its metrics."""
-    promised = tuple(promised)
-    # Many programs report their parameters as well, which are known.
-    known = {*COLUMNS, "dataset", *provenance["config"]}
-    values = {name: value for name, value in reported.values.items() if name not in known}
-    measured = _measured(values, promised)
-    if reported.curve and is_installed("pyarrow"):  # without it the curve is only where it was logged
-        folder.keep_history(_curve_table(reported.curve))
-    if reported.arrays is not None:
-        arrays = dict(reported.arrays)
-        folder.keep_predictions(arrays | {"logits": arrays["logits"][None]})  # one repeat, as readers expect
-    result = {"format": FORMAT, "runner": provenance["runner"], "key": folder.key, **measured}
-    folder.finish(result, provenance)
-    return dict(measured["metrics"])
-
-
-def amend(
-    folder: RunFolder, before: Mapping[str, Any], reported: Reported, promised: Iterable[Metric]
-) -> dict[str, float]:
-    """Write a finished run's result once more, with the metrics that were found since."""
-    config = folder.parameters()
-    values = {n: v for n, v in reported.values.items() if n not in {*COLUMNS, "dataset", *config}}
-    measured = _measured(values, promised)
-    if measured["metrics"] != before["metrics"]:
-        folder.amend({**before, **measured})
-    return dict(measured["metrics"])
-
-
-def _measured(values: Mapping[str, Any], promised: Iterable[Metric]) -> dict[str, Any]:
-    """Return what a result says of its metrics."""
-    promised = tuple(promised)
-    metrics = check_metrics(values, promised)
-    censored = [metric.name for metric in promised if metric.name not in metrics]
-    chance = {metric.name: metric.chance for metric in promised if metric.chance is not None}
-    collapsed = any(
-        metrics[name] <= chance[name] if better == "higher" else metrics[name] >= chance[name]
-        for name, better in ((metric.name, metric.better) for metric in promised if metric.name in chance)
-        if name in metrics
-    )
-    told = {"metrics": metrics | dict.fromkeys(censored), "chance": chance}
-    return {**told, "collapsed": collapsed or bool(censored), **({"censored": censored} if censored else {})}
 
 
 def _curve_table(curve: Iterable[Mapping[str, Any]]) -> "pa.Table":
@@ -319,9 +273,6 @@ class Randomness:
         return {"run": self.run_seed(seed), "sources": " ".join(self.sources), **own}
 
 
-ONE_SEED = Randomness()
-
-
 @dataclass(frozen=True)
 class Parameters:
     """Everything that defines a run of a program or a function, apart from its seed.
@@ -338,8 +289,9 @@ class Parameters:
     repeat: int = 1
 
 
+@dataclass(frozen=True, kw_only=True)
 class OwnCode(Runner):
-    """A runner of the user's own code; subclasses are frozen dataclasses with these fields.
+    """A runner of the user's own code.
 
     Attributes:
         promised: metrics that a run must report.
@@ -348,11 +300,10 @@ class OwnCode(Runner):
         randomness: what the seed stands for.
     """
 
-    name: str
-    promised: tuple[Metric, ...]
-    inputs: tuple[str, ...]
-    environment: tuple[str, ...]
-    randomness: Randomness
+    promised: tuple[Metric, ...] = ()
+    inputs: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    randomness: Randomness = Randomness()
 
     @property
     @abstractmethod
@@ -404,7 +355,7 @@ class OwnCode(Runner):
                 one = "its runs have one seed: name more as sources = [...]"
                 known = f"sources are {', '.join(sources)}" if sources else one
                 raise RunnerError(f"vary: no source is called {stream!r}; {known}")
-        return replace(self, randomness=replace(self.randomness, driven=streams))  # type: ignore[type-var]
+        return replace(self, randomness=replace(self.randomness, driven=streams))
 
     def values(self, parameters: Parameters) -> dict[str, Any]:
         return dict(parameters.values)
@@ -440,7 +391,11 @@ class OwnCode(Runner):
 
 
 class OwnRun(ABC):
-    """One run of the user's own code, from its start to its record."""
+    """One run of the user's own code, from its start to its record.
+
+    The code is a process under a supervisor (`supervise.py`, `host.py`), which ends with this process. The
+    lease is kept here, so that code that holds its interpreter for long is not taken for dead.
+    """
 
     def __init__(self, runner: OwnCode, item: WorkItem, stop: StopRequest) -> None:
         self._runner, self._stop = runner, stop
@@ -452,6 +407,7 @@ class OwnRun(ABC):
         # process that has lost its lease, and goes on, cannot pass its numbers off as the holder's.
         token = 0 if item.lease is None else item.lease.token
         self._work, self._logged = self._folder.path / "program", self._folder.path / LOGGED / f"{token:06d}"
+        self._log, self._log_begin = self._folder.path / LOG, 0
         self._curves = CurvesSoFar(self._logged, dict(self._parameters.values))
 
     def result(self) -> dict[str, float]:
@@ -469,32 +425,47 @@ class OwnRun(ABC):
     def _run(self) -> dict[str, float]:
         """Run the code, leave the record and return the metrics."""
 
-    def _leave_record(self, reported: Reported) -> dict[str, float]:
-        """Write the record of a run that ended well, and return its metrics."""
-        base_key = self._runner.base_keys([(self._parameters, self._seed)])[0]
+    def _leave_record(self, reported: Reported, before: Mapping[str, Any] | None = None) -> dict[str, float]:
+        """Write the record of a run that ended well, and return its metrics.
+
+        Of a finished run, whose result was `before`, metrics that were found since are added.
+        """
+        runner, folder, parameters = self._runner, self._folder, self._parameters
+        known = runner.randomness
+        # What the run is called with, its seeds by source and its number among repeats included.
+        config: dict[str, Any] = dict(parameters.values)
+        config |= {"seeds": known.recorded(self._seed)} if known.sources else {}
+        config |= {REPEAT: parameters.repeat} if known.repeats > 1 else {}
+        values = {**(before or {}).get("metrics", {}), **reported.values}
+        # Many programs report their parameters as well, which are known.
+        values = {n: v for n, v in values.items() if n not in {*COLUMNS, "dataset", *config}}
+        measured = _measured(values, runner.promised)
+        if before is not None:
+            if measured["metrics"] != before["metrics"]:
+                folder.amend({**before, **measured})
+            return dict(measured["metrics"])
+        if reported.curve and is_installed("pyarrow"):  # without it the curve is only where it was logged
+            folder.keep_history(_curve_table(reported.curve))
+        if reported.arrays is not None:
+            one_repeat = {"logits": reported.arrays["logits"][None]}  # as readers expect
+            folder.keep_predictions({**reported.arrays, **one_repeat})
         provenance = {
-            "runner": self._runner.name,
-            "base_key": base_key,
+            "runner": runner.name,
+            "base_key": runner.base_keys([(parameters, self._seed)])[0],
             "seed": self._seed,
-            "config": self._config,
-            "inputs": dict(self._parameters.inputs),
-            "environment": dict(self._parameters.environment),
+            "config": config,
+            "inputs": dict(parameters.inputs),
+            "environment": dict(parameters.environment),
             "threads": self._threads,
-            **self._runner.recorded_code,
+            **runner.recorded_code,
         }
-        return file_run(self._folder, reported, self._runner.promised, provenance)
+        folder.finish({"format": FORMAT, "runner": runner.name, "key": folder.key, **measured}, provenance)
+        return dict(measured["metrics"])
 
-    @property
-    def _config(self) -> dict[str, Any]:
-        """What the run is called with, its seeds by source and its number among repeats included."""
-        known, values = self._runner.randomness, dict(self._parameters.values)
-        seeds = {"seeds": known.recorded(self._seed)} if known.sources else {}
-        return {**values, **seeds, **({REPEAT: self._parameters.repeat} if known.repeats > 1 else {})}
-
-    def _heartbeat(self, last_line: str) -> Heartbeat:
+    def _heartbeat(self) -> Heartbeat:
         """Return what is known of a run under way: its last line of output, its time, what it has logged."""
-        spent = time.monotonic() - self._started_at
-        return Heartbeat(None, last_line, spent=spent, curves=self._curves.look())
+        spent, last = time.monotonic() - self._started_at, "".join(self._tail()[-1:]).strip()
+        return Heartbeat(None, last, spent=spent, curves=self._curves.look())
 
     def _check_inputs(self, when: str) -> None:
         """Raise `RunFailedError` with the first input that is not what was planned."""
@@ -539,8 +510,22 @@ class OwnRun(ABC):
                 self._folder.write(f"{LOGGED}/{self._logged.name}/{name}", content)
 
     def _forget_attempts(self) -> None:
-        """Empty what former attempts have logged: this one starts afresh."""
-        forget_logged(self._logged)
+        """Empty what former attempts have logged: this one starts afresh.
+
+        The file itself stays, which `log` may have open.
+        """
+        try:
+            (self._logged / PREDICTIONS).unlink(missing_ok=True)
+            file = open_regular(self._logged / VALUES, os.O_WRONLY)
+            os.ftruncate(file, 0)
+            os.close(file)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise RunFolderError(
+                f"what was logged in {self._logged} cannot be emptied: {reason(error)}; a link or a folder "
+                "among it must be removed"
+            ) from None
         (self._folder.path / FAILED_ATTEMPT).unlink(missing_ok=True)
 
     def _left_by_failure(self) -> tuple[Any, int]:
@@ -554,6 +539,95 @@ class OwnRun(ABC):
     def _read_logged(self) -> Reported:
         """Return what was logged, also by interrupted attempts, but not what a failed one has left."""
         return read_logged(self._logged, self._left_by_failure()[1])
+
+    def _end_former(self, own: int = 0) -> None:
+        """Kill what a former attempt has left running here: its worker hangs, its lease was taken over.
+
+        The supervisor that is to run this attempt, process `own`, is left alone.
+        """
+        try:
+            former = read_json(str(self._folder.path), PROCESS)
+        except UNREADABLE:
+            return
+        deadline = time.monotonic() + _KILL_SECONDS
+        while is_running(former) and former["pid"] != own:
+            if time.monotonic() > deadline:
+                raise RunFailedError(f"an earlier attempt still runs (process {former['pid']}): end it")
+            with suppress(ProcessLookupError, PermissionError):
+                # Its supervisor kills the code, and goes; one that does not is killed, and the code with it.
+                is_late = time.monotonic() > deadline - _KILL_SECONDS / 2
+                os.kill(former["pid"], signal.SIGKILL if is_late else signal.SIGUSR1)
+            time.sleep(0.02)
+
+    def _ended(
+        self, supervisor: "subprocess.Popen[bytes]", order: dict[str, Any], timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Give a supervisor its order, and return how what it ran has ended."""
+        assert supervisor.stdin is not None and supervisor.stdout is not None  # noqa: S101, PT018 - pipes
+        with suppress(FileNotFoundError):
+            self._log_begin = self._log.stat().st_size
+        order |= {"log": str(self._log), "timeout": timeout, "grace": GRACE_SECONDS}
+        self._folder.write(PROCESS, json.dumps(process(supervisor.pid)).encode())
+        with suppress(BrokenPipeError):  # it was killed, which is seen below
+            supervisor.stdin.write(json.dumps(order).encode() + b"\n")
+            supervisor.stdin.flush()
+            self._watch(supervisor, timeout)
+        try:
+            if not select.select([supervisor.stdout], [], [], 0)[0]:  # others may hold a dead one's pipe
+                raise ValueError("it said nothing")
+            return dict(json.loads(supervisor.stdout.readline()))
+        except ValueError:
+            if self._stop.number is not None:
+                raise StoppedError("stopped; it had to be killed", self._stop.number) from None
+            raise RunFailedError("the process that watched over it was killed") from None
+
+    def _watch(self, supervisor: "subprocess.Popen[bytes]", timeout: float | None) -> None:
+        """Wait for the supervisor's report; kill it if it does not stop the code when it should."""
+        assert supervisor.stdout is not None  # noqa: S101 - a pipe
+        slack, asked = GRACE_SECONDS + _KILL_SECONDS, False
+        deadline = time.monotonic() + (math.inf if timeout is None else timeout + slack)
+        while not select.select([supervisor.stdout], [], [], _POLL_SECONDS)[0]:
+            self._folder.beat(self._heartbeat)
+            if self._stop.number is not None and not asked:
+                asked, deadline = True, time.monotonic() + slack
+                supervisor.terminate()
+            if time.monotonic() > deadline:
+                supervisor.kill()  # what it runs dies with it
+            if supervisor.poll() is not None:
+                return
+
+    def _with_tail(self, message: str, **details: Any) -> RunFailedError:
+        tail = self._tail()
+        last = f" (last output: {abridged(tail[-1], _LINE_WIDTH)})" if tail else " (no output)"
+        known = {"log": str(self._log), "log_tail": "\n".join(tail), **details}
+        return RunFailedError(f"{message}{last}; see {self._log}", **known)
+
+    def _tail(self) -> list[str]:
+        """Return the last lines of this attempt's output that are not blank."""
+        lines = plain_text(self._output(_TAIL_BYTES)).splitlines()
+        return [line for line in lines if line.strip()][-_TAIL_LINES:]
+
+    def _output(self, most: int = 2 * LOG_BYTES) -> bytes:
+        """Return the last of this attempt's output."""
+        try:
+            with open_file(self._log) as file:
+                size = os.fstat(file.fileno()).st_size
+                is_anew = size < self._log_begin  # the log was put aside, and begun anew
+                file.seek(max(0 if is_anew else self._log_begin, size - most))
+                last = file.read(most)
+        except OSError:
+            return b""
+        if is_anew and len(last) < most:
+            with suppress(OSError):
+                return (read_file(f"{self._log}.old") + last)[-most:]
+        return last
+
+
+def signal_name(number: int) -> str:
+    try:
+        return f"{number} ({signal.Signals(number).name})"
+    except ValueError:
+        return str(number)
 
 
 def digests_of(folder: Path, patterns: Iterable[str]) -> Digests:

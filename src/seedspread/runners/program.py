@@ -20,21 +20,18 @@ from seedspread.runners.contract import Level, RunnerError, WorkItem
 from seedspread.runners.locks import locked
 from seedspread.runners.outputs import MetricSource, field_of_file, matched, missing, plain_text, state_of
 from seedspread.runners.own_code import (
-    ONE_SEED,
     RESERVED,
     THREADS,
     OwnCode,
+    OwnRun,
     Parameters,
-    Randomness,
     Reported,
-    amend,
     read_metrics_file,
+    signal_name,
 )
 from seedspread.runners.revisions import REVISION, WORKING_TREE, Revisions
-from seedspread.runners.supervised import SupervisedRun, signal_name
 from seedspread.runs.files import UNREADABLE, read_file
 from seedspread.runs.folder import FAILED_ATTEMPT, RunFailedError
-from seedspread.runs.metrics import Metric
 from seedspread.runs.run import key_of
 from seedspread.runs.stopping import StoppedError, StopRequest
 from seedspread.runs.store import Store
@@ -112,7 +109,7 @@ METRICS = "metrics.json"
 OUTPUTS, LOCKS = "outputs", ".locks"
 
 
-class ProgramRun(SupervisedRun):
+class ProgramRun(OwnRun):
     """One run of a program: started under a supervisor, watched, and recorded when it has ended well."""
 
     def __init__(self, runner: "ProgramRunner", item: WorkItem, stop: StopRequest) -> None:
@@ -173,13 +170,8 @@ class ProgramRun(SupervisedRun):
         self._log_begin = 0
         self._prepare()
         self._take_over_logged()
-        last = "".join(self._tail()[-1:])
-        if not self._folder.is_done:
-            return self._leave_record(self._reported(last))
-        before = self._folder.result()
-        reported = self._reported(last)
-        values = {**before["metrics"], **reported.values}
-        return amend(self._folder, before, replace(reported, values=values), self._runner.promised)
+        before = self._folder.result() if self._folder.is_done else None
+        return self._leave_record(self._reported("".join(self._tail()[-1:])), before)
 
     def _reported(self, last_line: str) -> Reported:
         """Return what it reported in any way; a file that a failed attempt has left does not count."""
@@ -286,19 +278,12 @@ def _object(line: str) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-RUNNER = "program"
-
-
 @dataclass(frozen=True)
 class ProgramRunner(OwnCode):
     command: Command
-    promised: tuple[Metric, ...]
-    inputs: tuple[str, ...] = ()
-    environment: tuple[str, ...] = ()
     sources: tuple[MetricSource, ...] = ()
-    randomness: Randomness = ONE_SEED
     revisions: Revisions | None = None
-    name: str = RUNNER
+    name: str = "program"
 
     @property
     def folder(self) -> str:

@@ -635,6 +635,8 @@ def _runner(name: str, file: StudyFile) -> Runner:
             raise RunnerError(f"metrics.{metric.name} has a meaning of its own; call the metric otherwise")
     run, path = file.run or RunSpec(), Path(name).absolute()
     folder = (path.resolve() if ".." in path.parts else path).parent  # the same from wherever it is named
+    known: Any = {"promised": file.promised, "inputs": run.inputs, "environment": run.environment}
+    known["randomness"] = file.randomness
     found = (spec.source(metric) for metric, spec in file.metrics.items())
     sources = tuple(source for source in found if source is not None)
     if file.runner is not None:
@@ -646,15 +648,12 @@ def _runner(name: str, file: StudyFile) -> Runner:
             where = f"metrics.{sources[0].metric}"
             raise RunnerError(f"{where}: regex and file are for a program; return the value")
         function = PythonFunction.from_name(file.runner, folder)
-        known = function, file.promised, run.inputs, run.environment, file.randomness
-        return FunctionRunner(*known, isolate=run.isolate is not False)
+        return FunctionRunner(function, isolate=run.isolate is not False, **known)
     if run.isolate is not None:
         raise RunnerError("run.isolate is for a function; a program always has a process of its own")
     command = Command(run.command or (), str(folder), run.timeout)
     revisions = Revisions.of(folder, run.revisions, run.setup, str(path)) if run.revisions else None
-    return ProgramRunner(
-        command, file.promised, run.inputs, run.environment, sources, file.randomness, revisions
-    )
+    return ProgramRunner(command, sources, revisions, **known)
 
 
 def _plugin(name: str) -> Runner:
