@@ -90,8 +90,9 @@ def named_runner(
     environment: Iterable[str] = (),
 ) -> FunctionRunner:
     function = PythonFunction.from_name(name, folder)
-    known = {"inputs": tuple(inputs), "environment": tuple(environment)}
-    return FunctionRunner(function, promised=tuple(promised), **known)
+    return FunctionRunner(
+        function, promised=tuple(promised), inputs=tuple(inputs), environment=tuple(environment)
+    )
 
 
 def outcome(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) -> Any:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from seedspread.runners.outputs import MetricSource, field_of_file, matched, plain_text, suggested_regex
 from seedspread.runs.folder import RunFailedError
 from seedspread.runs.store import Store
+from seedspread.study.display import lacking, tidy_runs
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import reread, run_plan
 from seedspread.study.plan import Plan
@@ -51,7 +52,7 @@ def plan_of(folder: Path, body: str, metric: str, seeds: int = 3) -> Plan:
 
 
 def accuracies(plan: Plan) -> dict[tuple[str, int], float]:
-    table = plan.table(["accuracy"])
+    table = tidy_runs(plan, ["accuracy"])
     return {(str(row["x"]), row["seed"]): row["accuracy"] for _, row in table.iterrows()}
 
 
@@ -166,9 +167,10 @@ def test_a_metric_that_is_asked_for_later_is_taken_from_finished_runs(tmp_path: 
     run_plan(plan, Here())
     before = {key: (Store(plan.store.path).run(key).result(), key) for key in plan.distinct}
     later = plan_of(tmp_path, PRINTS, "{ regex = 'acc: ([\\d.]+)%' }\ntook = { regex = 'took (\\d+)' }")
-    assert later.lacking() == {"took": 6}
+    (line,) = lacking(later)
+    assert line.startswith("6 finished runs have no took, ")
     assert reread(later) == (6, {})
-    assert set(later.table()["took"]) == {3.0}
+    assert set(tidy_runs(later)["took"]) == {3.0}
     assert accuracies(later) == TRUTH
     for key, (result, _) in before.items():
         now = later.store.run(key).result()
@@ -213,4 +215,4 @@ def test_a_shell_script_and_a_compiled_program_as_they_are(tmp_path: Path) -> No
         path.write_text(text)
         plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
         assert not run_plan(plan, Here()).failed
-        assert sorted(plan.table(["accuracy"])["accuracy"]) == [51, 51, 52, 52]
+        assert sorted(tidy_runs(plan, ["accuracy"])["accuracy"]) == [51, 51, 52, 52]

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 import seedspread
 from seedspread.runners.own_code import read_logged
 from seedspread.runners.recording import FOLDER, PREDICTIONS, VALUES
+from seedspread.study.display import tidy_runs
 from tests.runners.programs import LOG, attempt_first, plan_of
 
 
@@ -157,7 +158,7 @@ with open(mine.parent / "000001" / "values.jsonl", "a") as stale:
     plan = plan_of(tmp_path, LOG.strip() + body, levels="[0.0]")
     assert attempt_first(plan).outcome == "failed"  # its supervisor was killed
     assert attempt_first(plan).outcome == "done"
-    assert list(plan.table()["accuracy"]) == [1.0]
+    assert list(tidy_runs(plan)["accuracy"]) == [1.0]
     curve = plan.store.run(plan.runs[0].key).history(["epoch"])
     assert curve["epoch"].to_pylist() == [1.0, 2.0]
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 import cloudpickle
 
 from seedspread.errors import did_you_mean
-from seedspread.runners.contract import Level, RunnerError, WorkItem
+from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.host import COLD, Host
 from seedspread.runners.own_code import (
     REPEAT,
@@ -32,7 +32,7 @@ from seedspread.runners.source import Source, file_has, source_of, unwrapped
 from seedspread.runs.folder import PROCESS, RunFailedError, RunFolderError
 from seedspread.runs.metrics import Metric
 from seedspread.runs.run import key_of
-from seedspread.runs.stopping import StoppedError, StopRequest
+from seedspread.runs.stopping import StoppedError
 
 _KINDS = inspect.Parameter
 
@@ -242,9 +242,7 @@ _host: tuple[tuple[Any, ...], Host] | None = None
 class FunctionRun(OwnRun):
     """One run of a function: called in a process of its own, and recorded when it has ended well."""
 
-    def __init__(self, runner: "FunctionRunner", item: WorkItem, stop: StopRequest) -> None:
-        super().__init__(runner, item, stop)
-        self._function, self._isolate, self._promised = runner.function, runner.isolate, runner.promised
+    _runner: "FunctionRunner"
 
     def _run(self) -> dict[str, float]:
         self._forget_if_afresh()
@@ -269,7 +267,7 @@ class FunctionRun(OwnRun):
         for deaths in range(1, _DEATHS + 1):
             ended = self._ended_in_host()
             if self._stop.number is not None and ended.get("stopped"):
-                kept = "; what it left in its folder is kept" if self._function.takes_folder else ""
+                kept = "; what it left in its folder is kept" if self._runner.function.takes_folder else ""
                 raise StoppedError(f"stopped{kept}", self._stop.number)
             if "error" in ended:  # a link, or a folder, in the place of its log; or no process to be had
                 is_place = str(self._folder.path) in ended["error"]
@@ -294,28 +292,28 @@ class FunctionRun(OwnRun):
         return dict(told["returned"])
 
     def _forget_if_afresh(self) -> None:
-        if not self._function.takes_folder:  # it begins afresh, and so does what it logs
+        if not self._runner.function.takes_folder:  # it begins afresh, and so does what it logs
             self._forget_attempts()
 
     def _ended_in_host(self) -> dict[str, Any]:
-        known = self._runner.randomness
+        runner, function, known = self._runner, self._runner.function, self._runner.randomness
         arguments: dict[str, Any] = dict(self._parameters.values)
         arguments |= {f"seed_{name}": number for name, number in known.seeds(self._seed).items()}
-        if self._function.takes_seed:
+        if function.takes_seed:
             arguments["seed"] = known.run_seed(self._seed)
         threads = {name: os.environ.get(name, str(self._threads)) for name in THREADS}
         planned = {**threads, **dict(self._parameters.environment)}
         order = {
             "arguments": arguments,
-            "work": str(self._work) if self._function.takes_folder else None,
-            "folder": self._function.folder,
+            "work": str(self._work) if function.takes_folder else None,
+            "folder": function.folder,
             "environment": {**planned, **self._variables()},
             "threads": self._threads,
-            "metric": self._promised[0].name if len(self._promised) == 1 else None,
-            "keep": not self._isolate,
+            "metric": runner.metrics[0] if len(runner.metrics) == 1 else None,
+            "keep": not runner.isolate,
         }
         for warm in (True, False):
-            host = _host_of(self._function, self._isolate, planned, warm)
+            host = _host_of(function, runner.isolate, planned, warm)
             self._end_former(host.process.pid)
             try:
                 ended = self._ended(host.process, order)
@@ -365,6 +363,7 @@ class FunctionRunner(OwnCode):
     function: PythonFunction
     isolate: bool = True
     name: str = "function"
+    run_type = FunctionRun
 
     @classmethod
     def of(cls, function: Callable[..., Any], promised: Iterable[Metric] = (), **more: Any) -> Self:
@@ -414,10 +413,9 @@ class FunctionRunner(OwnCode):
             )
         return super().parameters(base, values)
 
-    def keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str]:
-        """Return hashes of the function's source, parameters, seed, inputs and environment variables."""
-        source = {"source": dict(self.function.source.parts + self.function.source.objects)}
-        return [key_of(self.identity(p, seed) | source | {"inputs": dict(p.inputs)}) for p, seed in runs]
+    @property
+    def content(self) -> dict[str, Any]:
+        return {"source": dict(self.function.source.parts + self.function.source.objects)}
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
         """Return hashes without source and inputs: the function by its place and its arguments."""
@@ -435,6 +433,3 @@ class FunctionRunner(OwnCode):
     def is_portable(self) -> bool:
         """Whether it is imported by its name: pickled code stays in memory."""
         return self.function.code is None
-
-    def started(self, item: WorkItem, stop: StopRequest) -> FunctionRun:
-        return FunctionRun(self, item, stop)

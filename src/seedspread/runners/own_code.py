@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import tomli_w
@@ -40,11 +40,9 @@ from seedspread.runs.folder import (
 )
 from seedspread.runs.lease import is_running, process
 from seedspread.runs.metrics import Metric, is_until
+from seedspread.runs.run import key_of
 from seedspread.runs.stopping import StoppedError, StopRequest
 from seedspread.runs.studies import STUDIES
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Columns of every table of runs, which no parameter and no metric may be called.
 COLUMNS = ("seed", "folder", "collapsed", "majority", "study", "key")
@@ -119,15 +117,13 @@ class CurvesSoFar:
         lines, newline, self._rest = content.rpartition(b"\n")
         for values in _lines(lines + newline):
             for name, value in values.items():
-                if name not in self._known and _is_finite(value):
-                    self._add(name, float(value))
+                if name in self._known or not _is_finite(value):
+                    continue
+                curve = self._curves.setdefault(name, [])
+                if len(curve) == _MOST_POINTS:
+                    del curve[::2]
+                curve.append(float(value))
         return {name: thinned(values) for name, values in self._curves.items()}
-
-    def _add(self, name: str, value: float) -> None:
-        curve = self._curves.setdefault(name, [])
-        if len(curve) == _MOST_POINTS:
-            del curve[::2]
-        curve.append(value)
 
     def _new(self) -> bytes:
         try:
@@ -196,15 +192,6 @@ def _is_finite(value: Any) -> bool:
         return math.isfinite(value)
     except OverflowError:  # a whole number that no float can hold
         return False
-
-
-def _curve_table(curve: Iterable[Mapping[str, Any]]) -> "pa.Table":
-    """Return a table with a row per call of `log`; what a call did not report is empty."""
-    import pyarrow as pa  # noqa: PLC0415 - not in the base
-
-    rows = [{name: float(v) for name, v in row.items() if _is_finite(v)} for row in curve]
-    names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: pa.array([row.get(name) for row in rows], pa.float64()) for name in names})
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -304,6 +291,7 @@ class OwnCode(Runner):
     inputs: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     randomness: Randomness = Randomness()
+    run_type: ClassVar[type["OwnRun"]]
 
     @property
     @abstractmethod
@@ -320,9 +308,10 @@ class OwnCode(Runner):
         """What is run, as the provenance of a run records it."""
         return self.code
 
-    @abstractmethod
-    def started(self, item: WorkItem, stop: StopRequest) -> "OwnRun":
-        """Return a run of this code, ready to be run."""
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the key of a run has of the code itself, beside its inputs."""
+        return {}
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -373,6 +362,11 @@ class OwnCode(Runner):
             **({"repeat": parameters.repeat} if parameters.repeat > 1 else {}),
         }
 
+    def keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str]:
+        """Return hashes of code, parameters, seed, inputs and declared environment variables."""
+        more = self.content
+        return [key_of(self.identity(p, seed) | more | {"inputs": dict(p.inputs)}) for p, seed in runs]
+
     def implemented(self, parameters: Parameters, implementation: str) -> Parameters:
         raise RunnerError("one's own code has one implementation; leave --implementation out")
 
@@ -385,7 +379,7 @@ class OwnCode(Runner):
             try:
                 if self.keys([(item.run.parameters, item.run.seed)], None) != [item.run.key]:
                     raise RunFailedError("this is not the run that was planned: give the same command again")
-                yield number, self.started(item, stop).result()
+                yield number, self.run_type(self, item, stop).result()
             except Exception as error:
                 yield number, error
 
@@ -445,7 +439,13 @@ class OwnRun(ABC):
                 folder.amend({**before, **measured})
             return dict(measured["metrics"])
         if reported.curve and is_installed("pyarrow"):  # without it the curve is only where it was logged
-            folder.keep_history(_curve_table(reported.curve))
+            import pyarrow as pa  # noqa: PLC0415 - not in the base
+
+            # A row per call of `log`; what a call did not report is empty.
+            rows = [{name: float(v) for name, v in row.items() if _is_finite(v)} for row in reported.curve]
+            names = dict.fromkeys(name for row in rows for name in row)
+            columns = {name: pa.array([row.get(name) for row in rows], pa.float64()) for name in names}
+            folder.keep_history(pa.table(columns))
         if reported.arrays is not None:
             one_repeat = {"logits": reported.arrays["logits"][None]}  # as readers expect
             folder.keep_predictions({**reported.arrays, **one_repeat})

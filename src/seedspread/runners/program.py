@@ -54,18 +54,6 @@ class Command:
     folder: str
     timeout: float | None = None
 
-    @property
-    def placeholders(self) -> list[str]:
-        """Names of its placeholders; `RunnerError` for a brace that is part of none."""
-        matches = [match for word in self.template for match in _PLACEHOLDER.finditer(word)]
-        for match in matches:
-            if match[0] in ("{", "}"):
-                raise RunnerError(
-                    f"run.command has a single {match[0]} in {match.string!r}: write it twice, or put a "
-                    "placeholder that has a blank in quotes"
-                )
-        return [match[1] for match in matches if match[1] is not None]
-
     def words(self, values: Mapping[str, Level], home: str, path: str) -> list[str]:
         """Return the words with placeholders replaced: a value stays within its word, whatever it is.
 
@@ -79,6 +67,18 @@ class Command:
         """Whether its program can be found, as far as that does not depend on a run."""
         program = self.template[0]
         return bool(_PLACEHOLDER.search(program)) or _found(program, self.folder, search_path()) is not None
+
+
+def placeholders(words: Sequence[str]) -> list[str]:
+    """Names of the placeholders in a command; `RunnerError` for a brace that is part of none."""
+    matches = [match for word in words for match in _PLACEHOLDER.finditer(word)]
+    for match in matches:
+        if match[0] in ("{", "}"):
+            raise RunnerError(
+                f"run.command has a single {match[0]} in {match.string!r}: write it twice, or put a "
+                "placeholder that has a blank in quotes"
+            )
+    return [match[1] for match in matches if match[1] is not None]
 
 
 def _found(program: str, home: str, path: str) -> str | None:
@@ -284,6 +284,7 @@ class ProgramRunner(OwnCode):
     sources: tuple[MetricSource, ...] = ()
     revisions: Revisions | None = None
     name: str = "program"
+    run_type = ProgramRun
 
     @property
     def folder(self) -> str:
@@ -304,25 +305,14 @@ class ProgramRunner(OwnCode):
         if self.revisions is not None:
             names.append("checkout")
             values = {**values, REVISION: dict(self.revisions.ids)[str(values[REVISION])]}
-        for name in self.command.placeholders:
-            if name not in names:
+        places = {"run.command": (self.command.template, "; a brace is written twice")}
+        places |= {f"metrics.{one.metric}.file": ((one.file or "",), "") for one in self.sources}
+        for where, (words, more) in places.items():
+            for name in (name for name in placeholders(words) if name not in names):
                 hint = did_you_mean(name, names)
-                raise RunnerError(
-                    f"run.command has {{{name}}}, which is no parameter{hint} (there are {', '.join(names)}; "
-                    "a brace is written twice)"
-                )
-        for source in self.sources:
-            for name in Command((source.file or "",), "").placeholders:
-                if name not in names:
-                    raise RunnerError(
-                        f"metrics.{source.metric}.file has {{{name}}}, which is no parameter"
-                        f"{did_you_mean(name, names)} (there are {', '.join(names)})"
-                    )
+                known = f"there are {', '.join(names)}{more}"
+                raise RunnerError(f"{where} has {{{name}}}, which is no parameter{hint} ({known})")
         return super().parameters(base, values)
-
-    def keys(self, runs: Sequence[tuple[Parameters, int]], data_dir: Path | None) -> list[str]:
-        """Return hashes of command, parameters, seed, inputs and declared environment variables."""
-        return [key_of(self.identity(p, seed) | {"inputs": dict(p.inputs)}) for p, seed in runs]
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
         """Return hashes without the inputs, in this folder: elsewhere it is another program."""
@@ -341,7 +331,7 @@ class ProgramRunner(OwnCode):
         """Return what the command leaves out, which may be an oversight."""
         seeds = [f"seed.{source}" for source in self.randomness.sources] or ["seed"]
         names = dict.fromkeys([*seeds, *(name for one in parameters for name, _ in one.values)])
-        known = (*self.command.placeholders, *((REVISION,) if self.revisions else ()))
+        known = (*placeholders(self.command.template), *((REVISION,) if self.revisions else ()))
         unused = [f"{{{name}}}" for name in names if name not in known]
         unnoticed = "No run.inputs are named: changes of the program go unnoticed."
         notes = self.revisions.notes() if self.revisions else [] if self.inputs else [unnoticed]
@@ -362,9 +352,6 @@ class ProgramRunner(OwnCode):
             program = self.command.template[0]
             raise RunnerError(f"the program {program!r} is not there, or cannot be run; see run.command")
 
-    def started(self, item: WorkItem, stop: StopRequest) -> ProgramRun:
-        return ProgramRun(self, item, stop)
-
     def prepare(self, parameters: Iterable[Parameters], store: Store) -> None:
         """Check out the revisions."""
         if self.revisions is not None:
@@ -372,4 +359,4 @@ class ProgramRunner(OwnCode):
                 self.revisions.prepare(store.path, found)
 
     def reread(self, item: WorkItem) -> None:
-        self.started(item, StopRequest()).reread()
+        ProgramRun(self, item, StopRequest()).reread()

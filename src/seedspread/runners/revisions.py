@@ -52,14 +52,13 @@ class Revisions:
 
         The file of the `study` is not part of the code.
         """
+        why = f"{folder} is in no git repository"
         try:
             top = _git(folder, "rev-parse", "--show-toplevel")
-        except RunnerError:
-            raise RunnerError(f"run.revisions: {folder} is in no git repository") from None
-        try:
+            why = f"the repository {top} has no commit yet"
             _git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         except RunnerError:
-            raise RunnerError(f"run.revisions: the repository {top} has no commit yet") from None
+            raise RunnerError(f"run.revisions: {why}") from None
         ids: dict[str, str] = {}
         for name in names:
             found = _working_tree(Path(top), study) if name == WORKING_TREE else _commit(folder, name)

@@ -247,10 +247,8 @@ def _names(code: CodeType, operations: tuple[str, ...]) -> Iterator[str]:
 
 def code_text(code: CodeType) -> str:
     """Return the code of a function as text that does not depend on its layout."""
-    found = _definitions(code)
-    if len(found) != 1:  # a prompt, two lambdas of a line, a file that was edited since
-        return _bytecode_text(code)
-    return _definition_text(found[0])
+    found = _definitions(code)  # not one of a prompt, of two lambdas of a line, of a file edited since
+    return _definition_text(found[0]) if len(found) == 1 else _bytecode_text(code)
 
 
 def _definition_text(definition: ast.AST) -> str:
@@ -381,7 +379,9 @@ class _Content:
         elif isinstance(value, list | tuple):
             self._all(value)
         elif isinstance(value, type | FunctionType) or inspect.isbuiltin(value):
-            self._named(value)
+            if "<" in value.__qualname__:  # what has no place, a lambda for one, has no content to tell
+                raise _OpaqueError
+            self._text(f"{value.__module__}.{value.__qualname__}")
         elif numpy is not None and isinstance(value, numpy.ndarray):
             self._array(value, numpy)
         elif pandas is not None and isinstance(value, pandas.DataFrame):
@@ -392,7 +392,11 @@ class _Content:
         elif type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
             self._all([str(value.dtype), value.detach().cpu().numpy()])
         else:
-            self._taken_apart(value.__reduce_ex__(4))
+            reduced = value.__reduce_ex__(4)  # what pickle would call, and with what
+            for part in [] if isinstance(reduced, str) else reduced:
+                self.add(list(part) if isinstance(part, Iterator) else part)
+            if isinstance(reduced, str):
+                self._text(reduced)
 
     def _array(self, array: Any, numpy: Any) -> None:
         self._all([str(array.dtype.descr), array.shape])
@@ -403,20 +407,6 @@ class _Content:
         if self._bytes > _MOST_BYTES:
             raise _OpaqueError
         self.hash.update(numpy.ascontiguousarray(array).view(numpy.uint8).data if array.size else b"")
-
-    def _taken_apart(self, reduced: Any) -> None:
-        """Add what pickle would call, and with what."""
-        if isinstance(reduced, str):
-            self._text(reduced)
-            return
-        for part in reduced:
-            self.add(list(part) if isinstance(part, Iterator) else part)
-
-    def _named(self, value: Any) -> None:
-        """Add a function or a class by its place; what has none, a lambda for one, has no content to tell."""
-        if "<" in value.__qualname__:
-            raise _OpaqueError
-        self._text(f"{value.__module__}.{value.__qualname__}")
 
     def _unordered(self, items: Iterable[Any]) -> None:
         digests = []

@@ -139,7 +139,7 @@ class Supervisor:
             if program.poll() is not None or not self._order.get("keep"):
                 self._signal(program.pid, signal.SIGKILL)  # its group, where descendants cannot be told
                 end_descendants()
-        while any(self._read(key) for key in self._outputs()):
+        while any(self._read(key) for key in list(self._selector.get_map().values()) if key.data in _OUTPUTS):
             pass
         self._selector.close()
         code = program.returncode or 0
@@ -195,9 +195,6 @@ class Supervisor:
         if not self._is_watching:
             os._exit(1)
         setattr(self, what, True)
-
-    def _outputs(self) -> list[selectors.SelectorKey]:
-        return [key for key in self._selector.get_map().values() if key.data in _OUTPUTS]
 
     def _read(self, key: selectors.SelectorKey) -> bool:
         """Read what there is of an output; False if there is nothing."""
