@@ -4,20 +4,19 @@ A process of torch takes seconds to start; here it is there already.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from seedspread.runners.contract import WorkItem
 from seedspread.runs.lease import StalenessTracker
-from seedspread.study.executor import Job, StudyProgress
+from seedspread.study.executor import Executor, Job, StudyProgress
 from seedspread.study.local import _next_attempt
 
 
 @dataclass(frozen=True)
-class Here:
+class Here(Executor):
     """One worker, which is the process of the test."""
 
     threads: int | None = None
-    wait: bool = field(default=True, init=False)
 
     def worker_count(self, runs: int, threads: int) -> int:
         return 1
@@ -26,10 +25,8 @@ class Here:
         return _Attempts(items)
 
 
-class _Attempts:
+class _Attempts(Job):
     """What a worker does, an attempt at a time."""
-
-    interrupted = "interrupted"
 
     def __init__(self, items: Sequence[WorkItem]) -> None:
         self._left = {item.key: item for item in items}
@@ -43,9 +40,3 @@ class _Attempts:
             if result.outcome == "failed" and not self._store.has_failed(result.key):
                 progress.failed[result.key] = result.message
         return ""
-
-    def cancel(self) -> None:
-        """Nothing goes on by itself."""
-
-    def close(self) -> None:
-        """Nothing is open."""

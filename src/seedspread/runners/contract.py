@@ -50,7 +50,6 @@ class WorkItem:
         lease_seconds: time after which a silent lease may be taken over.
         group: shared by runs that may be run together; the key of a run that is to be alone.
         group_size: number of runs of its group, itself included, with which it is run together.
-        may_use_gpu: whether a GPU is to be set aside for it, if there are some.
         lease: the right to write into its folder.
     """
 
@@ -61,7 +60,6 @@ class WorkItem:
     lease_seconds: float = LEASE_SECONDS
     group: str = ""
     group_size: int = 1
-    may_use_gpu: bool = False
     lease: Lease | None = None
 
     @property

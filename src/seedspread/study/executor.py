@@ -1,8 +1,8 @@
 """The contract of all engines: submit work, look after it, cancel it. The loop over it is in `loop.py`."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from seedspread.runners.contract import WorkItem
 
@@ -67,11 +67,12 @@ class StudyProgress:
 ProgressCallback = Callable[[StudyProgress], None]
 
 
-class Job(Protocol):
-    @property
-    def interrupted(self) -> str:
-        """What to say when whoever waits for it goes."""
+class Job(ABC):
+    """Work that was submitted; `interrupted` is what to say when whoever waits for it goes."""
 
+    interrupted = "interrupted"
+
+    @abstractmethod
     def poll(self, progress: StudyProgress) -> str:
         """Waits a moment and looks after the work; says why it cannot go on, or nothing while it can.
 
@@ -79,24 +80,27 @@ class Job(Protocol):
         `progress`; all else the loop sees in the store.
         """
 
-    def cancel(self) -> None:
+    def cancel(self) -> None:  # noqa: B027 - closing may be enough
         """Do nothing more of it."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - nothing may be held
         """Let go of what the engine holds; called once, whatever has happened."""
 
 
-class Executor(Protocol):
-    @property
-    def wait(self) -> bool:
-        """False to submit, and leave the work to itself."""
+class Executor(ABC):
+    """An engine; one that does not `wait` submits, and leaves the work to itself."""
+
+    wait: bool = True
 
     @property
     def threads(self) -> int | None:
         """CPU threads of a run, if it was told; else the study says how many, or each has one."""
+        return None
 
     def worker_count(self, runs: int, threads: int) -> int | None:
         """Workers that find their runs for themselves; None if each run is a job of its own."""
+        return None
 
+    @abstractmethod
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Start the work; workers of its own may stop by themselves once `max_failures` runs have failed."""

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -20,7 +20,7 @@ from seedspread.runs.folder import Failure
 from seedspread.runs.lease import StalenessTracker, newest
 from seedspread.runs.stopping import in_background
 from seedspread.runs.store import Store
-from seedspread.study.executor import Job, StudyProgress
+from seedspread.study.executor import Executor, Job, StudyProgress
 from seedspread.study.worker import AttemptResult, attempt_group, stop_when_orphaned
 
 
@@ -37,18 +37,6 @@ def gpus_here() -> list[str]:
     except (OSError, subprocess.SubprocessError):
         return []
     return [str(number) for number, line in enumerate(listed.splitlines()) if line.startswith("GPU")]
-
-
-def gpu_slots(devices: list[str], gpus_per_run: float) -> list[str]:
-    """What `CUDA_VISIBLE_DEVICES` is for each run that there is room for at once."""
-    if gpus_per_run < 1:
-        runs = round(1 / gpus_per_run)
-        return [device for _ in range(runs) for device in devices]
-    each = round(gpus_per_run)
-    slots = [",".join(devices[i : i + each]) for i in range(0, len(devices) - each + 1, each)]
-    if not slots:
-        raise SeedspreadError(f"a run asks for {each} GPUs, and {len(devices)} are visible here")
-    return slots
 
 
 _lock = threading.Lock()
@@ -91,7 +79,7 @@ _THROUGH = "through"
 
 
 @dataclass(frozen=True)
-class LocalExecutor:
+class LocalExecutor(Executor):
     """Worker processes on this machine.
 
     Attributes:
@@ -104,7 +92,6 @@ class LocalExecutor:
     workers: int | None = None
     threads: int | None = None
     gpus_per_run: float | None = None
-    wait: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         share = self.gpus_per_run or 1  # of which a whole number fits one, if it is a fraction
@@ -126,22 +113,29 @@ class LocalExecutor:
                 raise SeedspreadError(why)
         count = self.worker_count(len(items), max(item.threads for item in items))
         slots = self._gpu_slots(items)
-        if slots is None:
-            return _WorkerPool(items, [None] * count, max_failures)
-        return _WorkerPool(items, slots[:count], max_failures)
+        return _WorkerPool(items, [None] * count if slots is None else slots[:count], max_failures)
 
     def _gpu_slots(self, items: Sequence[WorkItem]) -> list[str] | None:
         """What each worker that there can be sees as `CUDA_VISIBLE_DEVICES`; None leaves it as it is."""
         if self.gpus_per_run == 0:
             return [""] * len(items)
-        if self.gpus_per_run is None and not any(item.may_use_gpu for item in items):
+        if self.gpus_per_run is None and not any(
+            item.runner.may_use_gpu(item.run.parameters) for item in items
+        ):
             return None
         devices = gpus_here()
         if not devices:
             if self.gpus_per_run:
                 raise SeedspreadError("--gpus-per-run was given, and no GPU is visible here")
             return None
-        return gpu_slots(devices, self.gpus_per_run or 1.0)
+        share = self.gpus_per_run or 1.0
+        if share < 1:
+            return round(1 / share) * devices
+        each = round(share)
+        slots = [",".join(devices[i : i + each]) for i in range(0, len(devices) - each + 1, each)]
+        if not slots:
+            raise SeedspreadError(f"a run asks for {each} GPUs, and {len(devices)} are visible here")
+        return slots
 
 
 def cores_here() -> int:
@@ -173,10 +167,8 @@ class _Worker:
             return  # it is gone, and with it what it had to say
 
 
-class _WorkerPool:
+class _WorkerPool(Job):
     """The worker processes; those that die or fall silent are replaced."""
-
-    interrupted = "interrupted"
 
     def __init__(
         self, items: Sequence[WorkItem], gpus: Sequence[str | None], max_failures: int | None
@@ -208,9 +200,6 @@ class _WorkerPool:
         self._kill_silent(progress)
         return self._restart(gone)
 
-    def cancel(self) -> None:
-        """Nothing to do: closing ends the workers."""
-
     def close(self) -> None:
         """Let the workers write their checkpoints and go."""
         processes = [worker.process for worker in self._workers]
@@ -226,7 +215,7 @@ class _WorkerPool:
     def _start(self, gpus: str | None) -> _Worker:
         inbox, outbox = self._context.Pipe(duplex=False)
         process = self._context.Process(
-            target=_work_and_go, args=(self._items, self._max_failures, outbox, gpus), daemon=False
+            target=_work, args=(self._items, self._max_failures, outbox, gpus), daemon=False
         )
         with main_left_out(self._items):
             process.start()
@@ -294,21 +283,17 @@ def _died(code: int | None) -> str:
     return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
 
-def _work_and_go(
-    items: Sequence[WorkItem], max_failures: int | None, outbox: Connection, gpus: str | None
-) -> None:
-    stopped = work(items, max_failures, outbox, gpus)
+def _work(items: Sequence[WorkItem], max_failures: int | None, outbox: Connection, gpus: str | None) -> None:
+    """Be a worker, and say last whether nothing was left to do, or in which run it was asked to stop."""
+    stopped = _until_ended(items, max_failures, outbox, gpus)
     outbox.send(_THROUGH if stopped is None else stopped)
     sys.exit(0 if stopped is None else 128 + signal.SIGTERM)
 
 
-def work(
-    items: Sequence[WorkItem],
-    max_failures: int | None = None,
-    outbox: Connection | None = None,
-    gpus: str | None = None,
+def _until_ended(
+    items: Sequence[WorkItem], max_failures: int | None, outbox: Connection, gpus: str | None
 ) -> AttemptResult | None:
-    """Take whatever run is free until everything has ended, or too much has failed; what a worker does.
+    """Take whatever run is free until everything has ended, or too much has failed.
 
     Return the run that it was asked to stop in, if it was.
 
@@ -347,7 +332,7 @@ def work(
                 untold = result.outcome == "full" or (
                     result.outcome == "failed" and not store.has_failed(result.key)
                 )
-                if untold and outbox is not None:
+                if untold:
                     outbox.send(result)
                 if result.outcome == "full":
                     return None

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import FrameType
 
 from seedspread.errors import SeedspreadError
 from seedspread.runners.contract import Runner, Stack, WorkItem
@@ -69,22 +68,16 @@ def cells(runs: Iterable[Run], states: Mapping[str, RunState]) -> tuple[CellProg
     members: dict[CellId, list[Run]] = {}
     for run in runs:
         members.setdefault(run.cell_id, []).append(run)
-    return tuple(_cell(runs, states) for runs in members.values())
-
-
-def _cell(runs: list[Run], states: Mapping[str, RunState]) -> CellProgress:
-    now = [states[run.key] for run in runs]
-    under_way = [run for run in runs if states[run.key].state == "running"]
-    beats = [beat for run in under_way if (beat := states[run.key].heartbeat) is not None]
-    furthest = max(beats, key=lambda beat: beat.done or 0.0, default=None)
-    return CellProgress(
-        name=runs[0].cell_name,
-        planned=len(runs),
-        done=sum(state.state in FINISHED for state in now),
-        failed=sum(state.state == "failed" for state in now),
-        seeds=tuple(run.seed for run in under_way),
-        where="" if furthest is None else furthest.where,
-    )
+    out = []
+    for some in members.values():
+        counts = Counter(states[run.key].state for run in some)
+        under_way = [run for run in some if states[run.key].state == "running"]
+        beats = [beat for run in under_way if (beat := states[run.key].heartbeat) is not None]
+        furthest = max(beats, key=lambda beat: beat.done or 0.0, default=None)
+        done, seeds = sum(counts[state] for state in FINISHED), tuple(run.seed for run in under_way)
+        where = "" if furthest is None else furthest.where
+        out.append(CellProgress(some[0].cell_name, len(some), done, counts["failed"], seeds, where))
+    return tuple(out)
 
 
 class StudyStoppedError(SeedspreadError):
@@ -147,16 +140,25 @@ def run_plan(
     plan.prepare()
     workers = executor.worker_count(len(todo), max(threads.values()))
     items = work_items(plan, plan.by_seed(todo), threads, workers, lease_seconds)
-    with handling(signal.SIGTERM, by=_interrupt):
-        _run(Overview(plan, progress), executor, items, max_failures, keep_going, on_progress)
+    job = None
+    with handling(signal.SIGTERM, by=signal.default_int_handler):
+        try:
+            job = executor.submit(items, max_failures)
+            if executor.wait:
+                overview = Overview(plan, progress)
+                progress.stopped = _watch(overview, job, items, max_failures, keep_going, on_progress)
+            else:
+                progress.stopped = job.poll(progress)
+        except KeyboardInterrupt:
+            progress.stopped = "interrupted" if job is None else job.interrupted
+        finally:
+            if job is not None:
+                # Impatience must not cost a checkpoint.
+                with handling(signal.SIGINT, signal.SIGTERM, by=signal.SIG_IGN):
+                    job.close()
     _refresh(plan.store, items, progress)
     on_progress(progress)
     return progress
-
-
-def _interrupt(_: int, __: FrameType | None) -> None:
-    """End a study as Ctrl-C does."""
-    raise KeyboardInterrupt
 
 
 def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
@@ -196,30 +198,6 @@ def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[Run], StudyProgress]:
     titles = {key: run.title for key, run in plan.distinct.items()}
     before = len(plan.distinct) - total
     return todo, StudyProgress(total, failed=failed, crashed=crashed, before=before, titles=titles)
-
-
-def _run(
-    overview: Overview,
-    executor: Executor,
-    items: Sequence[WorkItem],
-    max_failures: int | None,
-    keep_going: bool,
-    on_progress: ProgressCallback,
-) -> None:
-    job, progress = None, overview.progress
-    try:
-        job = executor.submit(items, max_failures)
-        if executor.wait:
-            progress.stopped = _watch(overview, job, items, max_failures, keep_going, on_progress)
-        else:
-            progress.stopped = job.poll(progress)
-    except KeyboardInterrupt:
-        progress.stopped = "interrupted" if job is None else job.interrupted
-    finally:
-        if job is not None:
-            # Impatience must not cost a checkpoint.
-            with handling(signal.SIGINT, signal.SIGTERM, by=signal.SIG_IGN):
-                job.close()
 
 
 def _watch(
@@ -359,7 +337,6 @@ def work_items(
             lease_seconds=lease_seconds,
             group=name,
             group_size=size if workers is None else even_size(times[name], workers, size),
-            may_use_gpu=plan.runners[run.study].may_use_gpu(run.parameters),
         )
         for run, name, size in zip(todo, names, sizes, strict=True)
     ]

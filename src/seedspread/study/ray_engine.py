@@ -2,12 +2,12 @@
 
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from seedspread.errors import SeedspreadError, require_extra
 from seedspread.runners.contract import WorkItem
-from seedspread.study.executor import Job, StudyProgress
+from seedspread.study.executor import Executor, Job, StudyProgress
 from seedspread.study.worker import AttemptResult, attempt_until_ended
 
 _POLL_SECONDS = 1.0
@@ -20,7 +20,7 @@ class RayError(SeedspreadError):
 
 
 @dataclass(frozen=True)
-class RayExecutor:
+class RayExecutor(Executor):
     """Ray tasks; the store must lie on a filesystem that all nodes share.
 
     Attributes:
@@ -32,14 +32,10 @@ class RayExecutor:
     address: str | None = None
     cpus_per_run: int | None = None
     gpus_per_run: float = 0.0
-    wait: bool = field(default=True, init=False)
 
     @property
     def threads(self) -> int | None:
         return self.cpus_per_run
-
-    def worker_count(self, runs: int, threads: int) -> None:
-        """A run is a task of its own."""
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Submits a task per run; one whose node is lost is retried elsewhere, from its checkpoint."""
@@ -63,7 +59,10 @@ class RayExecutor:
 
     def _connect(self, ray: Any) -> None:
         try:
-            _reach(self.address)
+            # HOST:PORT is connected to first: Ray itself would wait for minutes.
+            host, colon, port = (self.address or "").removeprefix("ray://").rpartition(":")
+            if colon and port.isdigit():
+                socket.create_connection((host, int(port)), timeout=5).close()
             ray.init(
                 address=self.address, log_to_driver=False, include_dashboard=False, configure_logging=False
             )
@@ -72,9 +71,7 @@ class RayExecutor:
             raise RayError(f"Ray cannot reach {where}: {str(error).splitlines()[0]}") from None
 
 
-class _RayTasks:
-    interrupted = "interrupted"
-
+class _RayTasks(Job):
     def __init__(self, ray: Any, remote: Any, items: Sequence[WorkItem], *, shut_down: bool) -> None:
         self._ray, self._remote, self._shut_down = ray, remote, shut_down
         self._pending: dict[Any, WorkItem] = {self._submit(item): item for item in items}
@@ -86,7 +83,11 @@ class _RayTasks:
         ready, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=_POLL_SECONDS)
         for reference in ready:
             item = self._pending.pop(reference)
-            result = self._result(reference, item)
+            try:
+                result: AttemptResult = self._ray.get(reference)
+            except self._ray.exceptions.RayError as error:
+                lines = str(error).strip().splitlines() or [type(error).__name__]
+                result = AttemptResult(item.key, "failed", f"its Ray task failed: {lines[-1]}")
             if result.outcome == "failed":
                 progress.failed[item.key] = result.message
             elif result.outcome == "full":
@@ -98,14 +99,6 @@ class _RayTasks:
     def _submit(self, item: WorkItem) -> Any:
         return self._remote.options(num_cpus=item.threads).remote(item)
 
-    def _result(self, reference: Any, item: WorkItem) -> AttemptResult:
-        try:
-            result: AttemptResult = self._ray.get(reference)
-        except self._ray.exceptions.RayError as error:
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            return AttemptResult(item.key, "failed", f"its Ray task failed: {lines[-1]}")
-        return result
-
     def cancel(self) -> None:
         for reference in self._pending:
             self._ray.cancel(reference)
@@ -113,10 +106,3 @@ class _RayTasks:
     def close(self) -> None:
         if self._shut_down:
             self._ray.shutdown()
-
-
-def _reach(address: str | None) -> None:
-    """Connect to HOST:PORT first: Ray itself would wait for minutes."""
-    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
-    if colon and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=5).close()

@@ -12,7 +12,7 @@ from typing import Any
 
 from seedspread.errors import SeedspreadError, require_extra
 from seedspread.runners.contract import WorkItem
-from seedspread.study.executor import Job, StudyProgress
+from seedspread.study.executor import Executor, Job, StudyProgress
 from seedspread.study.worker import AttemptResult, attempt_until_ended
 
 _POLL_SECONDS = 2.0
@@ -27,7 +27,7 @@ class SlurmError(SeedspreadError):
 
 
 @dataclass(frozen=True)
-class SlurmExecutor:
+class SlurmExecutor(Executor):
     """A job array; the store must lie on a filesystem that all nodes share.
 
     Attributes:
@@ -57,9 +57,6 @@ class SlurmExecutor:
     @property
     def threads(self) -> int | None:
         return self.cpus_per_run
-
-    def worker_count(self, runs: int, threads: int) -> None:
-        """A run is a job of its own."""
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Submits the array; the jobs find out from the store what is left to do."""
@@ -107,7 +104,7 @@ class SlurmExecutor:
         return replace(self, extra={**extra, **self.extra})
 
 
-class _SlurmArray:
+class _SlurmArray(Job):
     interrupted = "no longer waiting; the jobs go on (scancel ends them)"
 
     def __init__(self, jobs: list[Any], logs: Path, *, wait: bool) -> None:
@@ -125,9 +122,6 @@ class _SlurmArray:
     def cancel(self) -> None:
         for job in self._jobs:
             job.cancel(check=False)
-
-    def close(self) -> None:
-        """Nothing is held: the jobs are Slurm's."""
 
 
 class SlurmAttempt:

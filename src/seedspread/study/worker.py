@@ -68,7 +68,8 @@ def attempt_group(
     claimed: list[WorkItem] = []
     with ExitStack() as stack:
         for item in items:
-            alone = _has_been_fatal(item)
+            holder = newest(Path(item.run.folder))
+            alone = holder is not None and holder.token > 1  # not its first claim, and never given back
             if alone and claimed:
                 continue
             one = _claim(item, tracker, every_beat)
@@ -108,12 +109,6 @@ def _claim(
         return AttemptResult(run.key, "busy")
     lease.keep_beating(item.lease_seconds, every_beat)
     return replace(item, lease=lease)
-
-
-def _has_been_fatal(item: WorkItem) -> bool:
-    """Whether its last claim was not its first, and was never given back."""
-    holder = newest(Path(item.run.folder))
-    return holder is not None and holder.token > 1
 
 
 def attempt_until_ended(item: WorkItem) -> AttemptResult:
