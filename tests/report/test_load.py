@@ -16,6 +16,7 @@ from seedspread.report.page import Report, write_tables
 from seedspread.runs.folder import Failure
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, save_study
+from seedspread.study.display import tidy_runs
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
@@ -41,7 +42,7 @@ def test_the_settings_are_those_of_the_study_and_the_audit_is_the_stores_own(tmp
     )
     assert setting.scale.same is False
     assert "not the paper's scale" in setting.origin
-    table = plan.table(["accuracy"])
+    table = tidy_runs(plan, ["accuracy"])
     table["accuracy"] *= 100
     table["chance.accuracy"] *= 100
     own = audit(table, "accuracy", "margin_type", "subtract", "stability").comparisons[0]

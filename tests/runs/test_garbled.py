@@ -15,6 +15,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.runs.lease import StalenessTracker, claim, newest
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, store_marks
+from seedspread.study.display import tidy_runs
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
@@ -53,7 +54,7 @@ def look(plan: Plan, spoilt: str) -> None:
     assert {s.state for key, s in states.items() if key != spoilt} == {"done"}
     others = set(plan.distinct) - {spoilt}
     assert others <= {Path(folder).name for folder in plan.store.table(["score"])["folder"]}
-    assert others <= set(plan.table()["key"])
+    assert others <= set(tidy_runs(plan)["key"])
     plan.store.problems()
     plan.store.counts()
     store_marks(plan.store.path)

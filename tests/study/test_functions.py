@@ -268,7 +268,7 @@ def test_a_function_that_leaves_without_a_word_fails_and_the_others_go_on(
     study = Study(leaves, factors={"how": [how, "fine"]}, seeds=1, metrics=["score"])
     with pytest.raises(SeedspreadError, match=why):
         study.run(tmp_path / "store", workers=1, progress=False, strict=True)
-    assert list(study.plan(tmp_path / "store").table()["how"]) == ["fine"]
+    assert list(study.runs(tmp_path / "store").table["how"]) == ["fine"]
 
 
 def test_two_functions_of_one_name_are_two_studies(tmp_path: Path) -> None:

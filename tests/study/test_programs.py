@@ -17,6 +17,7 @@ from seedspread.report.load import load_store
 from seedspread.report.page import Report
 from seedspread.runs.store import Store, finished_runs
 from seedspread.runs.studies import load_studies, recorded_study
+from seedspread.study.display import tidy_runs
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
@@ -318,7 +319,7 @@ else:
     plan = plan_of(tmp_path, body)
     assert len(run_plan(plan, Here()).failed) == 2
     run_plan(plan, Here(), retry_failed=True)
-    assert set(plan.table()["accuracy"]) == {0.99}
+    assert set(tidy_runs(plan)["accuracy"]) == {0.99}
 
 
 def test_a_change_is_accepted_and_not_every_later_one(tmp_path: Path) -> None:
@@ -342,7 +343,7 @@ def test_two_studies_of_one_name_are_two(tmp_path: Path) -> None:
         assert not plans[-1].stale
         run(plans[-1])
     assert len(load_studies(Store(store))[0]) == 2
-    assert [len(plan.table()) for plan in plans] == [6, 6]
+    assert [len(tidy_runs(plan)) for plan in plans] == [6, 6]
     assert len(load_store(store).settings) == 2
 
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from seedspread.cli import app
 from seedspread.runners.revisions import FOLDER, Revisions
+from seedspread.study.display import tidy_runs
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
@@ -80,7 +81,7 @@ def plan_of(top: Path, revisions: str = '["main", "main~1", "wide", "."]', run: 
 
 def scales(plan: Plan) -> dict[str, float]:
     """What the code of each revision multiplies with, as its runs show it."""
-    table = plan.table(["acc"]).query("seed == 1")
+    table = tidy_runs(plan, ["acc"]).query("seed == 1")
     return {str(row["revision"]): (row["acc"] - 80) / (7919 % 13) for _, row in table.iterrows()}
 
 

@@ -12,6 +12,7 @@ from seedspread.cff.training.run import train
 from seedspread.runs.folder import Failure
 from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.store import Store, StoreError
+from seedspread.study.display import tidy_runs
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.worker import attempt
@@ -43,7 +44,7 @@ def test_a_finished_run_has_its_result_and_no_lease_that_holds(filled: Path) -> 
 
 def test_the_table_has_factors_as_columns(filled: Path) -> None:
     study = tiny_study(filled, seeds=2)
-    table = Plan.make(study, filled / "store").table()
+    table = tidy_runs(Plan.make(study, filled / "store"))
     assert list(table["margin_type"]) == ["clamp", "clamp", "subtract", "subtract"]
     assert list(table["seed"]) == [0, 1, 0, 1]
     assert set(table["study"]) == {"study"}

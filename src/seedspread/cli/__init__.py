@@ -3,7 +3,7 @@
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from seedspread.atomic import open_regular
 from seedspread.cli import analyze, data, paper, study
 from seedspread.cli import report as reporting
-from seedspread.cli.options import option, say
+from seedspread.cli.options import described, option, say
 from seedspread.errors import SeedspreadError, in_terminal, printable
 from seedspread.version import __version__
 
@@ -62,16 +62,11 @@ class Command(TyperCommand):
         """Refuses an option with one value that is given twice: the first would be lost without a word."""
         args = with_words(args)
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        once = [
-            p
-            for p in given
-            if p.param_type_name == "option" and not p.multiple and not getattr(p, "is_flag", False)
-        ]
-        twice = next((p for k, p in enumerate(once) if p in once[:k]), None)
-        if twice is not None:
-            raise SeedspreadError(
-                f"{twice.opts[0]} is given twice, and takes one value; leave out one of them"
-            )
+        once = [p for p in given if p.param_type_name == "option" and not p.multiple]
+        for place, param in enumerate(once):
+            if param in once[:place] and not getattr(param, "is_flag", False):
+                name = param.opts[0]
+                raise SeedspreadError(f"{name} is given twice, and takes one value; leave out one of them")
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -95,18 +90,6 @@ def without_type(params: Any) -> Any:
         if getattr(param, "is_flag", False):
             param.metavar = ""
     return params
-
-
-def explain(app: typer.Typer, path: str = "") -> None:
-    """Gives every command of an app its example, and its flags their form."""
-    for command in app.registered_commands:
-        function = getattr(command.callback, "__name__", "")
-        name = f"{path}{command.name or function.replace('_', '-')}"
-        command.cls = Command
-        command.epilog = f"Example: {EXAMPLES[name]}"
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            explain(group.typer_instance, f"{path}{group.name} ")
 
 
 _DEBUG = "--debug"
@@ -153,7 +136,12 @@ class _Root(_Commands):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] == "campaign":
-            raise SeedspreadError(_renamed(args[1:]))
+            now = args[1:2] if args[1:2] in (["plan"], ["run"], ["status"]) else []
+            raise SeedspreadError(
+                f"seedspread campaign {now[0]} is now seedspread {now[0]}"
+                if now
+                else "seedspread campaign is now seedspread plan, seedspread run and seedspread status"
+            )
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -166,13 +154,6 @@ class _Root(_Commands):
             in_terminal.reset(token)
 
 
-def _renamed(words: list[str]) -> str:
-    """What has become of `seedspread campaign`."""
-    if words and words[0] in ("plan", "run", "status"):
-        return f"seedspread campaign {words[0]} is now seedspread {words[0]}"
-    return "seedspread campaign is now seedspread plan, seedspread run and seedspread status"
-
-
 app = typer.Typer(
     cls=_Root,
     name="seedspread",
@@ -181,28 +162,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Analyze": (
-        analyze.audit,
-        analyze.check,
-        analyze.compare,
-        analyze.gate,
-        analyze.components,
-        analyze.churn,
-        analyze.curves,
-        analyze.seeds,
-        analyze.collect,
-    ),
-    "Run": (study.plan, study.run, study.status, reporting.report, reporting.serve, reporting.docs),
-    "Paper": (paper.quickstart, paper.train, paper.diagnose, paper.verify_paper),
-}
-for _panel, _commands in _PANELS.items():
-    for _command in _commands:
+_PANELS = (
+    ("Analyze", analyze, "audit check compare gate components churn curves seeds collect"),
+    ("Run", study, "plan run status"),
+    ("Run", reporting, "report serve docs"),
+    ("Paper", paper, "quickstart train diagnose verify-paper"),
+)
+for _panel, _module, _names in _PANELS:
+    for _name in _names.split():
         # A value below zero, as in `check -0.3±0.1`, is no option.
-        settings = {"ignore_unknown_options": True} if _command is analyze.check else None
-        app.command(rich_help_panel=_panel, context_settings=settings)(_command)
+        _settings = {"ignore_unknown_options": True} if _name == "check" else None
+        app.command(_name, rich_help_panel=_panel, context_settings=_settings)(
+            described(getattr(_module, _name.replace("-", "_")))
+        )
 app.add_typer(data.app, name="data", cls=_Commands, rich_help_panel="Paper")
-explain(app)
+for _path, _app in (("", app), ("data ", data.app)):
+    for _registered in _app.registered_commands:
+        _registered.cls, _registered.epilog = Command, f"Example: {EXAMPLES[f'{_path}{_registered.name}']}"
 
 
 _debugging: ContextVar[bool] = ContextVar("debugging", default=False)

@@ -35,24 +35,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from seedspread.analysis.audit_result import AuditResult
-    from seedspread.analysis.published import PublishedResult
     from seedspread.analysis.sequential import Look
     from seedspread.runs.studies import AuditSpec
     from seedspread.stats.result import InterimLook, Scale
     from seedspread.study.store_questions import RecordedQuestion
     from seedspread.tables.sources.collect import Collected
 
-Study = Annotated[
-    str | None, option("For a store: the study to audit, by name or .toml; the only one by default.")
-]
-_Equivalence = Annotated[float, option("Variances that differ by no more than this factor count as alike.")]
-_Scale = Annotated[
-    str | None, option("Judge `log` (losses, times) or `logit` (shares near 0 or 1) of the values instead.")
-]
-_Look = Annotated[int | None, option("For a table that grows: which look this is; with --of.")]
-_Step = Annotated[
-    int | None, option("Seeds that a look adds to each arm; by default looks are evenly spaced.")
-]
+Study = Annotated[str | None, "For a store: the study to audit, by name or .toml; the only one by default."]
+_Equivalence = Annotated[float, "Variances that differ by no more than this factor count as alike."]
 
 
 @with_options()
@@ -61,35 +51,33 @@ def audit(
     asked: TableOptions,
     study: Study = None,
     level: Level = 0.95,
-    resamples: Annotated[int, option("Bootstrap resamples.")] = 10_000,
+    resamples: Annotated[int, "Bootstrap resamples."] = 10_000,
     random_seed: Annotated[int, option("For the resamples.", min=0)] = 0,
-    chance: Annotated[float | None, option("The score of a run that has learnt nothing.")] = None,
-    test_size: Annotated[int | None, option("Test examples, for the sampling floor.")] = None,
+    chance: Annotated[float | None, "The score of a run that has learnt nothing."] = None,
+    test_size: Annotated[int | None, "Test examples, for the sampling floor."] = None,
     equivalence: _Equivalence = 2.0,
-    scale: _Scale = None,
-    tail: Annotated[float | None, option("How often is a seed worse than this value?")] = None,
-    quantile: Annotated[
-        float | None, option("Which value is this share of seeds worse than, such as 0.1?")
+    scale: Annotated[
+        str | None, "Judge `log` (losses, times) or `logit` (shares near 0 or 1) of the values instead."
     ] = None,
-    look: _Look = None,
-    of: Annotated[int | None, option("How many looks there are at most.")] = None,
-    step: _Step = None,
-    n: Annotated[
-        str | None, option("For a table of means ± sd: the seeds behind each, or their column.")
+    tail: Annotated[float | None, "How often is a seed worse than this value?"] = None,
+    quantile: Annotated[float | None, "Which value is this share of seeds worse than, such as 0.1?"] = None,
+    look: Annotated[int | None, "For a table that grows: which look this is; with --of."] = None,
+    of: Annotated[int | None, "How many looks there are at most."] = None,
+    step: Annotated[
+        int | None, "Seeds that a look adds to each arm; by default looks are evenly spaced."
     ] = None,
+    n: Annotated[str | None, "For a table of means ± sd: the seeds behind each, or their column."] = None,
     sd_is: SdIs = "sd",
-    factors: Annotated[
-        str | None, option("Columns, such as opt,aug,lr: what does each do to the spread?")
-    ] = None,
-    interactions: Annotated[int, option("With --factors: how many may interact.")] = 2,
-    sigma: Annotated[float | None, option("A claimed sd: is the spread that?")] = None,
-    sd_below: Annotated[float | None, option("Is the sd below this?")] = None,
-    at_most: Annotated[float | None, option("Is the sd at most this many times the baseline's?")] = None,
+    factors: Annotated[str | None, "Columns, such as opt,aug,lr: what does each do to the spread?"] = None,
+    interactions: Annotated[int, "With --factors: how many may interact."] = 2,
+    sigma: Annotated[float | None, "A claimed sd: is the spread that?"] = None,
+    sd_below: Annotated[float | None, "Is the sd below this?"] = None,
+    at_most: Annotated[float | None, "Is the sd at most this many times the baseline's?"] = None,
     review: Review = False,
-    details: Annotated[bool, option("Every comparison and test.", "--details")] = False,
-    explain: Annotated[bool, option("Why each test, and what it assumes.", "--explain")] = False,
-    oneline: Annotated[bool, option("One line per comparison, for a chat.", "--oneline")] = False,
-    plot: Annotated[Path | None, option("Draw the spread: .png, .pdf or .svg.")] = None,
+    details: Annotated[bool, "Every comparison and test."] = False,
+    explain: Annotated[bool, "Why each test, and what it assumes."] = False,
+    oneline: Annotated[bool, "One line per comparison, for a chat."] = False,
+    plot: Annotated[Path | None, "Draw the spread: .png, .pdf or .svg."] = None,
     form: Form = "text",
     json: Json = False,
 ) -> None:
@@ -108,13 +96,11 @@ def audit(
 
         asked.refuse("block", "last", "best", "wide", "metric_column", "no_seed", "unpaired", reason="--n")
 
-        _say_published(
-            audit_means(
-                table, asked.one_value, asked.group, asked.baseline, asked.by, n=n, sd_is=sd_is, level=level,
-                equivalence=equivalence, where=asked.where, sheet=asked.sheet,
-            ),
-            form, review, json,
+        published = audit_means(
+            table, asked.one_value, asked.group, asked.baseline, asked.by, n=n, sd_is=sd_is, level=level,
+            equivalence=equivalence, where=asked.where, sheet=asked.sheet,
         )  # fmt: skip
+        say_result(published, form, as_json=json, review=review)
         return
     with Terminal(stderr=True).status("auditing ...") as shown:
         recorded = _question(table, study, asked)
@@ -155,9 +141,9 @@ def audit(
     if oneline:
         say("\n".join(result.oneline() for result in results))
     elif review:
-        from seedspread.analysis.published import review as reviewed
-
-        say("\n\n".join(map(reviewed, results)))
+        for place, result in enumerate(results):
+            say("\n" * (place > 0), end="")
+            say_result(result, form, review=True)
     else:
         _print_audits(results, form, explain, details, json)
     draw(results[0], plot)
@@ -197,7 +183,7 @@ def _scale(name: str | None) -> "Scale | None":
 
 def check(
     values: Annotated[list[str], argument("0.291±0.047 0.316±0.004: the first is the baseline.")],
-    n: Annotated[list[int] | None, option("Seeds behind each value; once, or once for each.")] = None,
+    n: Annotated[list[int] | None, "Seeds behind each value; once, or once for each."] = None,
     sd_is: SdIs = "sd",
     level: Level = 0.95,
     equivalence: _Equivalence = 2.0,
@@ -212,18 +198,8 @@ def check(
     if not n:
         typed = shlex.join(["seedspread", "check", *values])
         raise SeedspreadError(f"how many seeds are behind each value? Say so with --n: {typed} --n 10")
-    _say_published(
-        checked(*values, n=n, sd_is=sd_is, level=level, equivalence=equivalence), form, review, json
-    )
-
-
-def _say_published(result: "PublishedResult", form: str, review: bool, json: bool) -> None:
-    from seedspread.analysis.published import review as reviewed
-
-    if review:
-        say(reviewed(result))
-    else:
-        say_result(result, form, as_json=json)
+    result = checked(*values, n=n, sd_is=sd_is, level=level, equivalence=equivalence)
+    say_result(result, form, as_json=json, review=review)
 
 
 def _question(
@@ -295,30 +271,25 @@ def _comparison(
 
 
 def seeds(
-    sd: Annotated[float | None, option("The spread over seeds, for a standard error.")] = None,
-    se: Annotated[float | None, option("The standard error of the mean to reach.")] = None,
-    ratio: Annotated[float | None, option("The variance ratio to detect.")] = None,
-    n: Annotated[int | None, option("Seeds per arm, or in the first arm.")] = None,
-    n_baseline: Annotated[int | None, option("Seeds in the baseline arm, if different.")] = None,
-    power: Annotated[float, option("The chance of seeing the difference.")] = 0.8,
-    alpha: Annotated[float, option("The level of the test.")] = 0.05,
-    shape: Annotated[str, option("How values spread over seeds: normal, t5, skewed or bimodal.")] = "normal",
+    sd: Annotated[float | None, "The spread over seeds, for a standard error."] = None,
+    se: Annotated[float | None, "The standard error of the mean to reach."] = None,
+    ratio: Annotated[float | None, "The variance ratio to detect."] = None,
+    n: Annotated[int | None, "Seeds per arm, or in the first arm."] = None,
+    n_baseline: Annotated[int | None, "Seeds in the baseline arm, if different."] = None,
+    power: Annotated[float, "The chance of seeing the difference."] = 0.8,
+    alpha: Annotated[float, "The level of the test."] = 0.05,
+    shape: Annotated[str, "How values spread over seeds: normal, t5, skewed or bimodal."] = "normal",
     blocks: Annotated[int, option("Runs of each seed in each arm.", min=1)] = 1,
     pairs: Annotated[
-        float | None, option("The arms share their seeds and correlate by this; omit it if they do not.")
+        float | None, "The arms share their seeds and correlate by this; omit it if they do not."
     ] = None,
-    twins: Annotated[float, option("How a seed's runs correlate across blocks.")] = 0.0,
+    twins: Annotated[float, "How a seed's runs correlate across blocks."] = 0.0,
     bound: Annotated[
-        float | None,
-        option("Show that the sd is below this (with --sd), or is this many times the baseline's."),
+        float | None, "Show that the sd is below this (with --sd), or is this many times the baseline's."
     ] = None,
-    difference: Annotated[float | None, option("The difference of two means to detect; with --sd.")] = None,
-    margin: Annotated[
-        float | None, option("Show that two means differ by no more than this; with --sd.")
-    ] = None,
-    drop: Annotated[
-        float | None, option("The drop for `gate` to detect; with --sd. --n is its past runs.")
-    ] = None,
+    difference: Annotated[float | None, "The difference of two means to detect; with --sd."] = None,
+    margin: Annotated[float | None, "Show that two means differ by no more than this; with --sd."] = None,
+    drop: Annotated[float | None, "The drop for `gate` to detect; with --sd. --n is its past runs."] = None,
     json: Json = False,
 ) -> None:
     """How many seeds: for a mean (--sd with --se, --difference, --margin or --drop) or a ratio (--ratio)."""
@@ -339,42 +310,41 @@ def seeds(
         say_prose(budget.text)
 
 
-_Sources = Annotated[
-    list[str],
-    argument("Two sets of runs or more, compared with the first: stores, tables, what `collect` reads."),
-]
-_Studies = Annotated[
-    list[str] | None,
-    option("The study of each store: once for all, or once for each; of one store two.", "--study"),
-]
-_SetGroup = Annotated[str | None, option("The column whose levels are a set's arms.")]
-_EquivalenceOfSets = Annotated[
-    float, option("Variances, or ratios, that differ by no more than this factor count as alike.")
-]
+_SetGroup = Annotated[str | None, "The column whose levels are a set's arms."]
 
 
 @with_options(value=OneValue, group=_SetGroup)
 def compare(
-    sources: _Sources,
-    studies: _Studies = None,
+    sources: Annotated[
+        list[str],
+        argument("Two sets of runs or more, compared with the first: stores, tables, what `collect` reads."),
+    ],
+    studies: Annotated[
+        list[str] | None,
+        option("The study of each store: once for all, or once for each; of one store two.", "--study"),
+    ] = None,
     *,
     asked: TableOptions,
     level: Level = 0.95,
-    equivalence: _EquivalenceOfSets = 2.0,
-    details: Annotated[bool, option("Every test of the spread.", "--details")] = False,
-    plot: Annotated[Path | None, option("Draw the ratios: .png, .pdf or .svg.")] = None,
+    equivalence: Annotated[
+        float, "Variances, or ratios, that differ by no more than this factor count as alike."
+    ] = 2.0,
+    details: Annotated[bool, "Every test of the spread."] = False,
+    plot: Annotated[Path | None, "Draw the ratios: .png, .pdf or .svg."] = None,
     form: Form = "text",
     json: Json = False,
 ) -> None:
     """The same question of two sets of runs: did the spread change, and do their answers agree?"""
     from seedspread.render.terminal import Terminal
-    from seedspread.study.store_questions import compare_sources
+    from seedspread.study.store_questions import compare as run_compare
 
     check_forms(form, plot)
-    typed = (*sources, *(word for name in studies or () for word in ("--study", name)))
-    question = replace(asked.question(), command="compare", sources=typed)
     with Terminal(stderr=True).status("comparing ..."):
-        result = compare_sources(sources, studies or (), question, level, equivalence, asked.better)
+        result = run_compare(
+            *sources, value=asked.one_value, group=asked.group, baseline=asked.baseline, block=asked.block,
+            seed=asked.seed_column, by=asked.by, study=studies, level=level, equivalence=equivalence,
+            better=asked.better, **asked.rows,
+        )  # fmt: skip
     say_result(result, form, as_json=json, details=details)
     if form == "text" and not (json or details):
         say("--details shows every test.")
@@ -385,9 +355,7 @@ _COMPONENTS_OPTIONS = (
     "value", "group", "baseline", "block", "by", "where", "last", "best", "wide", "metric_column", "sheet",
     "at", "no_steps",
 )  # fmt: skip
-_ComponentsBaseline = Annotated[
-    str | None, option("The level to compare the others with; by default every pair.")
-]
+_ComponentsBaseline = Annotated[str | None, "The level to compare the others with; by default every pair."]
 
 
 @with_options(_COMPONENTS_OPTIONS, value=OneValue, baseline=_ComponentsBaseline)
@@ -396,14 +364,12 @@ def components(
         str, argument("A .csv, .tsv or .parquet file, a folder of runs, or what `collect` reads.")
     ],
     asked: TableOptions,
-    seed: Annotated[str | None, option("The column with the seed.")] = None,
-    stream: Annotated[
-        list[str] | None, option("A column with the seed of one stream; may be repeated.")
-    ] = None,
-    test_size: Annotated[int | None, option("Test examples, for the test set's floor.")] = None,
+    seed: Annotated[str | None, "The column with the seed."] = None,
+    stream: Annotated[list[str] | None, "A column with the seed of one stream; may be repeated."] = None,
+    test_size: Annotated[int | None, "Test examples, for the test set's floor."] = None,
     level: Level = 0.95,
     study: Annotated[
-        str | None, option("For a store: the study, or the collection of studies, by name or .toml.")
+        str | None, "For a store: the study, or the collection of studies, by name or .toml."
     ] = None,
     form: Form = "text",
     json: Json = False,
@@ -445,7 +411,7 @@ _GATE = (
     "value", "group", "seed", "no_seed", "by", "where", "last", "best", "wide", "metric_column", "sheet",
     "at", "no_steps", "higher", "lower",
 )  # fmt: skip
-_GateGroup = Annotated[str | None, option("A column, such as test, whose levels are judged apart.")]
+_GateGroup = Annotated[str | None, "A column, such as test, whose levels are judged apart."]
 
 
 @with_options(_GATE, group=_GateGroup)
@@ -457,22 +423,18 @@ def gate(
     alpha: Annotated[
         float, option("Healthy runs that may fail, as a share.", "--alpha", "--false-alarms")
     ] = 0.05,
-    confidence: Annotated[float, option("The confidence of the bound.")] = 0.95,
-    margin: Annotated[
-        float | None, option("An acceptable drop: pass if the mean is shown to drop by less.")
-    ] = None,
+    confidence: Annotated[float, "The confidence of the bound."] = 0.95,
+    margin: Annotated[float | None, "An acceptable drop: pass if the mean is shown to drop by less."] = None,
     equivalence: Annotated[
-        float | None, option("Pass only if the variance is shown to be below this many times.")
+        float | None, "Pass only if the variance is shown to be below this many times."
     ] = None,
-    two_sided: Annotated[bool, option("Any change is bad, not only a drop.", "--two-sided")] = False,
-    items: Annotated[int | None, option("Test items behind each accuracy.")] = None,
-    chance: Annotated[float | None, option("The score of a run that has learned nothing.")] = None,
-    order: Annotated[
-        str | None, option("A column with date, commit or number: has the history drifted?")
-    ] = None,
-    study: Annotated[str | None, option("For stores: the study, by name.")] = None,
-    details: Annotated[bool, option("How each was judged.", "--details")] = False,
-    plot: Annotated[Path | None, option("Draw runs and bound: .png, .pdf or .svg.")] = None,
+    two_sided: Annotated[bool, "Any change is bad, not only a drop."] = False,
+    items: Annotated[int | None, "Test items behind each accuracy."] = None,
+    chance: Annotated[float | None, "The score of a run that has learned nothing."] = None,
+    order: Annotated[str | None, "A column with date, commit or number: has the history drifted?"] = None,
+    study: Annotated[str | None, "For stores: the study, by name."] = None,
+    details: Annotated[bool, "How each was judged."] = False,
+    plot: Annotated[Path | None, "Draw runs and bound: .png, .pdf or .svg."] = None,
     form: Form = "text",
     json: Json = False,
 ) -> None:
@@ -495,16 +457,14 @@ def gate(
 
 _CHURN = ("value", "group", "baseline", "block", "seed", "by", "where", "wide", "sheet", "unpaired")
 _CURVES = ("group", "block", "seed", "by", "where", "metric_column", "sheet")
-_Predictions = Annotated[
-    str | None, option("The column with the predictions; of lm-eval samples, the metric.")
-]
+_Predictions = Annotated[str | None, "The column with the predictions; of lm-eval samples, the metric."]
 
 
 @with_options(_CHURN, value=_Predictions)
 def churn(
     table: Source,
     asked: TableOptions,
-    item: Annotated[str | None, option("The column that names the test example.")] = None,
+    item: Annotated[str | None, "The column that names the test example."] = None,
     top: Annotated[int, option("Examples to list.", min=0)] = 10,
     study: Study = None,
     level: Level = 0.95,
@@ -524,10 +484,10 @@ def churn(
 @with_options(_CURVES)
 def curves(
     table: Source,
-    metric: Annotated[str, option("What was logged over training.")],
+    metric: Annotated[str, "What was logged over training."],
     asked: TableOptions,
-    step: Annotated[str | None, option("The column that counts steps.")] = None,
-    out: Annotated[Path | None, option("Write the curves: .pdf, .png, .svg or .csv.")] = None,
+    step: Annotated[str | None, "The column that counts steps."] = None,
+    out: Annotated[Path | None, "Write the curves: .pdf, .png, .svg or .csv."] = None,
     study: Study = None,
     level: Level = 0.95,
     json: Json = False,
@@ -565,20 +525,16 @@ def collect(
             "CSV, Optuna (database, journal), JSON files, or a store."
         ),
     ],
-    metric: Annotated[list[str] | None, option("The metric to read from each run; may be repeated.")] = None,
-    at: Annotated[str, option("last, best or step=N.")] = "last",
-    out: Annotated[Path | None, option("The table: .csv, .tsv or .parquet.")] = None,
-    kind: Annotated[str | None, option("What the source is, if that is ambiguous.")] = None,
+    metric: Annotated[list[str] | None, "The metric to read from each run; may be repeated."] = None,
+    at: Annotated[str, "last, best or step=N."] = "last",
+    out: Annotated[Path | None, "The table: .csv, .tsv or .parquet."] = None,
+    kind: Annotated[str | None, "What the source is, if that is ambiguous."] = None,
     higher: Annotated[bool, option("For --at best.", "--higher-is-better")] = False,
     lower: Annotated[bool, option("For --at best.", "--lower-is-better")] = False,
-    all_parameters: Annotated[
-        bool, option("Keep parameters that are the same in every run.", "--all-parameters")
-    ] = False,
-    keep_duplicates: Annotated[
-        bool, option("Keep runs with the parameters and seed of a later one.", "--keep-duplicates")
-    ] = False,
-    pattern: Annotated[str | None, option("Columns from paths: '{model}/seed-{seed}/results.json'.")] = None,
-    json: Annotated[bool, option("Print what was found as JSON.", "--json")] = False,
+    all_parameters: Annotated[bool, "Keep parameters that are the same in every run."] = False,
+    keep_duplicates: Annotated[bool, "Keep runs with the parameters and seed of a later one."] = False,
+    pattern: Annotated[str | None, "Columns from paths: '{model}/seed-{seed}/results.json'."] = None,
+    json: Annotated[bool, "Print what was found as JSON."] = False,
 ) -> None:
     """Make a table of results that other tools have logged: one row per run."""
     from seedspread.render.table import without_formula
@@ -599,7 +555,19 @@ def collect(
     if out:
         write_table(shown.table, out)
     if json:
-        say_json(_values(collected, out))
+        values = {
+            "source": collected.source,
+            "kind": collected.kind,
+            "runs": len(collected.table),
+            "seed": collected.seed,
+            "varying": list(collected.varying),
+            "constant": list(collected.constant),
+            "better": collected.better,
+            "notes": list(collected.notes),
+            "unread": [asdict(one) for one in collected.unread],
+            "table": jsonlib.loads(collected.table.to_json(orient="records")) if out is None else str(out),
+        }
+        say_json(values)
         return
     say(summary(collected, metrics, at), err=out is None)
     if out is None:
@@ -622,19 +590,3 @@ def _next(collected: "Collected", metric: str, out: Path) -> str:
     if collected.declared not in (None, metric_of(metric).better):  # a file has the column's name only
         command += f" --{collected.declared}-is-better"
     return clean(f"next: {command}")
-
-
-def _values(collected: "Collected", out: Path | None) -> dict[str, Any]:
-    rows = jsonlib.loads(collected.table.to_json(orient="records"))
-    return {
-        "source": collected.source,
-        "kind": collected.kind,
-        "runs": len(collected.table),
-        "seed": collected.seed,
-        "varying": list(collected.varying),
-        "constant": list(collected.constant),
-        "better": collected.better,
-        "notes": list(collected.notes),
-        "unread": [asdict(one) for one in collected.unread],
-        "table": rows if out is None else str(out),
-    }

@@ -1,25 +1,21 @@
 """`seedspread data`: what there is of the datasets, getting them, checking them."""
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from seedspread.cli.options import DataDir, Json, argument, option, say, say_json
+from seedspread.cli.options import DataDir, Json, argument, described, option, say, say_json
 from seedspread.errors import require_extra
-
-if TYPE_CHECKING:
-    from seedspread.cff.data.dataset import VerifyResult
-    from seedspread.cff.datasets import Presence
 
 app = typer.Typer(help="List, fetch and check the datasets.", no_args_is_help=True)
 
 
 @app.command("list")
+@described
 def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     """Show which datasets are present, where, and how large they are."""
-    from seedspread.cff.datasets import DATASETS, presence
+    from seedspread.cff.datasets import DATASETS, fetch_command, presence
 
     datasets = [presence(source, data_dir) for source in DATASETS.values()]
     if json:
@@ -27,10 +23,16 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
         return
     width = max(map(len, DATASETS))
     for one in datasets:
-        say(f"{one.name:<{width}} {_presence(one, data_dir)}")
+        state = "present" if one.found == one.expected else f"{one.found} of {one.expected} files"
+        shown = f"{'cut short' if one.short else state:<13} {one.bytes / 1e6:8.1f} MB  {one.folder}"
+        if not one.found:
+            how = "inside the package" if "-sample" in one.name else fetch_command(one.name, data_dir)
+            shown = f"absent        {how}"
+        say(f"{one.name:<{width}} {shown}")
 
 
-@app.command()
+@app.command("fetch")
+@described
 def fetch(
     name: Annotated[str, argument("cifar10, cifar100, svhn or fashion-mnist.")],
     data_dir: DataDir = None,
@@ -50,7 +52,8 @@ def fetch(
     say(f"{source.name}: fetched into {folder}")
 
 
-@app.command()
+@app.command("check")
+@described
 def check(
     names: Annotated[list[str] | None, argument("Which datasets; by default all that are present.")] = None,
     data_dir: DataDir = None,
@@ -68,31 +71,11 @@ def check(
     if json:
         say_json([asdict(verdict) for verdict in verdicts])
     else:
-        for verdict in verdicts:
-            say(_verdict_line(verdict))
+        for one in verdicts:
+            note = f" ({one.note})" if one.note else ""
+            images = f"{one.train:,} training and {one.test:,} test images, {one.fingerprint}"
+            is_wrong = one.state == "wrong"
+            say(f"{one.name}: wrong: {one.note}" if is_wrong else f"{one.name}: {one.state}{note}, {images}")
     good = {"whole", "partial"} if allow_partial else {"whole"}
     if any(verdict.state not in good for verdict in verdicts):
         raise typer.Exit(1)
-
-
-def _presence(one: "Presence", data_dir: Path | None) -> str:
-    from seedspread.cff.datasets import fetch_command
-
-    if not one.found:
-        is_sample = "-sample" in one.name
-        how = "inside the package" if is_sample else fetch_command(one.name, data_dir)
-        return f"absent        {how}"
-    state = "present" if one.found == one.expected else f"{one.found} of {one.expected} files"
-    if one.short:
-        state = "cut short"
-    return f"{state:<13} {one.bytes / 1e6:8.1f} MB  {one.folder}"
-
-
-def _verdict_line(verdict: "VerifyResult") -> str:
-    if verdict.state == "wrong":
-        return f"{verdict.name}: wrong: {verdict.note}"
-    note = f" ({verdict.note})" if verdict.note else ""
-    return (
-        f"{verdict.name}: {verdict.state}{note}, {verdict.train:,} training and {verdict.test:,} test "
-        f"images, {verdict.fingerprint}"
-    )

@@ -5,11 +5,11 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
-    """An option of a command, with its help; a flag is given its one name."""
+    """An option that has more to it than its help, which `Annotated[float, "Its help."]` declares."""
     return typer.Option(*names, help=text, **more)
 
 
@@ -29,17 +29,15 @@ def argument(text: str) -> Any:
     return typer.Argument(help=text)
 
 
-Json = Annotated[bool, option("Print the result as JSON.", "--json")]
+Json = Annotated[bool, "Print the result as JSON."]
 Form = Annotated[str, option("text, markdown or latex.", "--format")]
 DataDir = Annotated[
     Path | None,
     option("The data folder; by default SEEDSPREAD_DATA, or your cache folder.", show_default=False),
 ]
-SdIs = Annotated[
-    str, option("What follows ±: sd (with n - 1), population (an sd with n) or se (of the mean).")
-]
-Review = Annotated[bool, option("Four lines to paste into a review.", "--review")]
-Level = Annotated[float, option("The level of the intervals.")]
+SdIs = Annotated[str, "What follows ±: sd (with n - 1), population (an sd with n) or se (of the mean)."]
+Review = Annotated[bool, "Four lines to paste into a review."]
+Level = Annotated[float, "The level of the intervals."]
 
 
 def check_forms(form: str, plot: Path | None = None, values: Sequence[str] | None = None) -> None:
@@ -63,48 +61,35 @@ Source = Annotated[
     ),
 ]
 # For commands that take a single --value.
-OneValue = Annotated[str | None, option("The column with one number per run.")]
+OneValue = Annotated[str | None, "The column with one number per run."]
 
 
 @dataclass(frozen=True)
 class TableOptions:
     """What a user asks of a table: every field is an option of the commands under `with_options`."""
 
-    value: Annotated[list[str] | None, option("The column with one number per run; may be repeated.")] = None
-    group: Annotated[str | None, option("The column whose levels are compared.")] = None
+    value: Annotated[list[str] | None, "The column with one number per run; may be repeated."] = None
+    group: Annotated[str | None, "The column whose levels are compared."] = None
     baseline: Annotated[
-        str | None, option("The level to compare with; by default the first of two, or every pair.")
+        str | None, "The level to compare with; by default the first of two, or every pair."
     ] = None
-    block: Annotated[
-        list[str] | None, option("A column that tells runs of one seed apart; may be repeated.")
-    ] = None
-    seed: Annotated[str, option("The column with the seed; its usual names are found too.")] = "seed"
-    no_seed: Annotated[bool, option("Every row is a run of its own.", "--no-seed")] = False
+    block: Annotated[list[str] | None, "A column that tells runs of one seed apart; may be repeated."] = None
+    seed: Annotated[str, "The column with the seed; its usual names are found too."] = "seed"
+    no_seed: Annotated[bool, "Every row is a run of its own."] = False
     by: Annotated[
-        list[str] | None,
-        option("A column, such as dataset, whose levels are analyzed separately; may be repeated."),
+        list[str] | None, "A column, such as dataset, whose levels are analyzed separately; may be repeated."
     ] = None
     where: Annotated[
-        list[str] | None, option("Take rows such as 'step == 4000 and task in (a, b)'; may be repeated.")
+        list[str] | None, "Take rows such as 'step == 4000 and task in (a, b)'; may be repeated."
     ] = None
-    last: Annotated[
-        str | None, option("Keep of each run the row where this column, the step, is largest.")
-    ] = None
-    best: Annotated[str | None, option("Keep of each run the row where this column is best.")] = None
-    wide: Annotated[
-        str | None, option("The columns that hold one seed each: 'seed_*'; alone it finds them.")
-    ] = None
-    metric_column: Annotated[
-        str | None, option("The column that names the metric, of which --value is one.")
-    ] = None
-    sheet: Annotated[str | None, option("The sheet of an Excel file; the first by default.")] = None
-    at: Annotated[str, option("For runs that another tool logged by step: last, best or step=N.")] = "last"
-    unpaired: Annotated[
-        bool, option("Equal seeds of two groups make no pair (two codebases).", "--unpaired")
-    ] = False
-    no_steps: Annotated[
-        bool, option("A column such as epochs is a setting of runs, not their step.", "--no-steps")
-    ] = False
+    last: Annotated[str | None, "Keep of each run the row where this column, the step, is largest."] = None
+    best: Annotated[str | None, "Keep of each run the row where this column is best."] = None
+    wide: Annotated[str | None, "The columns that hold one seed each: 'seed_*'; alone it finds them."] = None
+    metric_column: Annotated[str | None, "The column that names the metric, of which --value is one."] = None
+    sheet: Annotated[str | None, "The sheet of an Excel file; the first by default."] = None
+    at: Annotated[str, "For runs that another tool logged by step: last, best or step=N."] = "last"
+    unpaired: Annotated[bool, "Equal seeds of two groups make no pair (two codebases)."] = False
+    no_steps: Annotated[bool, "A column such as epochs is a setting of runs, not their step."] = False
     higher: Annotated[bool, option("The value is better when higher.", "--higher-is-better")] = False
     lower: Annotated[
         bool, option("The value is better when lower; by default its name decides.", "--lower-is-better")
@@ -141,8 +126,8 @@ class TableOptions:
     def rows(self) -> "Rows":
         """Row selection."""
         same = ("where", "last", "best", "wide", "metric_column", "sheet", "at")
-        chosen: Any = {name: getattr(self, name) for name in same}
-        return {**chosen, "paired": not self.unpaired, "steps": not self.no_steps}
+        chosen = {name: getattr(self, name) for name in same}
+        return cast("Rows", {**chosen, "paired": not self.unpaired, "steps": not self.no_steps})
 
     def question(self) -> "Question":
         from seedspread.tables.question import Question
@@ -173,27 +158,45 @@ def with_options(
             options = [
                 one for one in fields(kind) if kind is not TableOptions or one.name in (only or [one.name])
             ]
-            groups[parameter.name] = kind, [option.name for option in options]
-            for option in options:
-                annotation = differing.get(option.name, option.type)
-                changes = {"name": option.name, "default": option.default, "annotation": annotation}
-                parameters.append(parameter.replace(**changes))
+            groups[parameter.name] = kind, [one.name for one in options]
+            parameters += [
+                parameter.replace(
+                    name=one.name, default=one.default, annotation=differing.get(one.name, one.type)
+                )
+                for one in options
+            ]
 
         @wraps(command)
         def run(**given: Any) -> None:
             for name, (kind, options) in groups.items():
-                typed = {option: given.pop(option) for option in options}
+                typed = {option_name: given.pop(option_name) for option_name in options}
                 if isinstance(typed.get("value"), str):
                     typed["value"] = [typed["value"]]
                 given[name] = kind(**typed)
             command(**given)
 
-        # What typer reads a command's options from.
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return run
+        return described(run, parameters)
 
     return decorate
+
+
+def described(
+    command: Callable[..., None], given: Iterable[inspect.Parameter] | None = None
+) -> Callable[..., None]:
+    """Give a command its parameters, as typer reads them: what has only a help becomes an option.
+
+    A flag has one name, and no opposite.
+    """
+    parameters = list(inspect.signature(command).parameters.values() if given is None else given)
+    for place, one in enumerate(parameters):
+        text = getattr(one.annotation, "__metadata__", (None,))[0]
+        if isinstance(text, str):
+            kind = one.annotation.__origin__
+            names = [f"--{one.name.replace('_', '-')}"] if kind is bool else []
+            parameters[place] = one.replace(annotation=Annotated[kind, option(text, *names)])
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
 
 
 def direction(higher: bool, lower: bool) -> Literal["higher", "lower"] | None:
@@ -205,10 +208,8 @@ def direction(higher: bool, lower: bool) -> Literal["higher", "lower"] | None:
 
 Implementation = Annotated[
     Literal["fast", "plain", "native"] | None,
-    option(
-        "All engines: how the paper's training is computed, part of a run's identity; native takes a "
-        "C++ compiler. By default what the store's record says, or the study."
-    ),
+    "All engines: how the paper's training is computed, part of a run's identity; native takes a "
+    "C++ compiler. By default what the store's record says, or the study.",
 ]
 
 
@@ -216,7 +217,7 @@ Implementation = Annotated[
 class EngineOptions:
     """Where and how runs are run: every field but the first is an option of some engines."""
 
-    backend: Annotated[str, option("Where: local, ray or slurm.")] = "local"
+    backend: Annotated[str, "Where: local, ray or slurm."] = "local"
     workers: Annotated[
         int | None, option("local, slurm: how many at once; on local one per core by default.", min=1)
     ] = None
@@ -230,8 +231,8 @@ class EngineOptions:
         float | None,
         option("local, ray, slurm: GPUs per run; on local and ray 0.25 lets four share one.", min=0),
     ] = None
-    address: Annotated[str | None, option("ray: an existing cluster, such as auto.")] = None
-    partition: Annotated[str | None, option("slurm: the partition.")] = None
+    address: Annotated[str | None, "ray: an existing cluster, such as auto."] = None
+    partition: Annotated[str | None, "slurm: the partition."] = None
     slurm: Annotated[
         str | None, option("slurm: more of sbatch's, such as account=x,mem=8G.", metavar="NAME=VALUE,...")
     ] = None
@@ -270,11 +271,17 @@ def say_json(values: Any) -> None:
     print(json.dumps(values, indent=2).replace("\x7f", "\\u007f"), flush=True)
 
 
-def say_result(result: Any, form: str, *, as_json: bool = False, **options: bool) -> None:
+def say_result(
+    result: Any, form: str, *, as_json: bool = False, review: bool = False, **options: bool
+) -> None:
     """Print a result object in one of its forms; `options` are those of its text."""
     from seedspread.render.terminal import Terminal
 
-    if as_json:
+    if review:
+        from seedspread.analysis.published import review as reviewed
+
+        say(reviewed(result))
+    elif as_json:
         say(result.to_json())
     elif form == "text":
         say(result.to_text(width=Terminal().width, **options))

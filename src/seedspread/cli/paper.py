@@ -3,18 +3,14 @@
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from seedspread.cli.options import Json, argument, option, say, say_json
-from seedspread.errors import require_extra
-
-if TYPE_CHECKING:
-    from seedspread.cff.training.result import Diagnosis, RunResult
-    from seedspread.paper.check import Finding
+from seedspread.errors import SeedspreadError, require_extra
 
 
 def quickstart(
-    store: Annotated[Path, option("The folder of results.")] = Path("quickstart"),
+    store: Annotated[Path, "The folder of results."] = Path("quickstart"),
     workers: Annotated[int | None, option("Runs at once; all cores by default.", min=1)] = None,
 ) -> None:
     """The whole pipeline in miniature on the embedded sample: train, audit, report. About a minute."""
@@ -24,10 +20,9 @@ def quickstart(
     from seedspread.render.terminal import Terminal
     from seedspread.study.display import ProgressDisplay
     from seedspread.study.plan import Plan
-    from seedspread.study.spec import StudySpec
 
     implementation, how = miniature.choose_implementation(store)
-    plan = Plan.make(StudySpec.from_file(miniature.STUDY), store, implementation=implementation)
+    plan = Plan.make(miniature.STUDY, store, implementation=implementation)
     say(f"{plan.study.title}. {len(plan.missing())} runs to do, in {store}/")
     say(how)
     with ProgressDisplay(Terminal(stderr=True)) as progress:
@@ -48,12 +43,12 @@ def train(
     continued: Annotated[
         Path | None, option("Continue this finished run with more epochs: --set training.epochs=20.", "--from")
     ] = None,
-    out: Annotated[Path | None, option("The run's folder; the default is runs/KEY.")] = None,
-    resume: Annotated[bool, option("Resume from the last checkpoint, if there is one.", "--resume")] = False,
-    data_dir: Annotated[Path | None, option("The data folder.")] = None,
+    out: Annotated[Path | None, "The run's folder; the default is runs/KEY."] = None,
+    resume: Annotated[bool, "Resume from the last checkpoint, if there is one."] = False,
+    data_dir: Annotated[Path | None, "The data folder."] = None,
     implementation: Annotated[
         Literal["fast", "plain", "native"] | None,
-        option("How the run is computed; native needs a C++ compiler. Short for --set."),
+        "How the run is computed; native needs a C++ compiler. Short for --set.",
     ] = None,
     json: Json = False,
 ) -> None:
@@ -76,39 +71,25 @@ def train(
         result = train_run(run, out, resume=resume, data_dir=data_dir, callback=display)
     if json:
         say_json(result.values())
-    else:
-        say(_summary(result, out or default_folder(result.key)))
+        return
+    folder = out or default_folder(result.key)
+    say(f"test accuracy {result.test_accuracy:.2%}, validation {result.validation_accuracy:.2%}")
+    if result.collapsed:
+        say("collapsed: no better than guessing, or all features alike; not a sample of the same thing")
+    say(f"on {result.dataset}\nfiles in {folder}; look closer with: seedspread diagnose {folder}")
 
 
 def diagnose(run_dir: Annotated[Path, argument("The folder of a finished run.")], json: Json = False) -> None:
     """Show a run's layers (margin, rate, gradient norm) and the paper's advice."""
+    from rich.table import Table
+
     from seedspread.cff.training.result import diagnose as diagnose_run
+    from seedspread.render.terminal import Terminal
 
     diagnosis = diagnose_run(run_dir)
     if json:
         say_json(asdict(diagnosis))
-    else:
-        _print_diagnosis(diagnosis)
-
-
-def _summary(result: "RunResult", folder: Path) -> str:
-    lines = [
-        f"test accuracy {result.test_accuracy:.2%}, validation {result.validation_accuracy:.2%}",
-        f"on {result.dataset}",
-        f"files in {folder}; look closer with: seedspread diagnose {folder}",
-    ]
-    if result.collapsed:
-        lines.insert(
-            1, "collapsed: no better than guessing, or all features alike; not a sample of the same thing"
-        )
-    return "\n".join(lines)
-
-
-def _print_diagnosis(diagnosis: "Diagnosis") -> None:
-    from rich.table import Table
-
-    from seedspread.render.terminal import Terminal
-
+        return
     result = diagnosis.result
     table = Table(title=f"{result.dataset}: {result.rule}, {result.margin_type}", title_style="bold")
     for heading in ("layer", "margin", diagnosis.rate_name, "gradient norm", "over the last epoch", "loss"):
@@ -131,31 +112,22 @@ def _print_diagnosis(diagnosis: "Diagnosis") -> None:
 
 
 def verify_paper(
-    only: Annotated[
-        str | None, option("Show one verdict only: reproduces, differs or 'not derivable'.")
-    ] = None,
+    only: Annotated[str | None, "Show one verdict only: reproduces, differs or 'not derivable'."] = None,
     json: Json = False,
 ) -> None:
     """Recompute every number of the paper from its own per-seed values, and say which hold."""
-    from seedspread.errors import SeedspreadError
-    from seedspread.paper.check import VERDICTS, as_values, check_paper
+    from rich.text import Text
+
+    from seedspread.paper.check import SECTIONS, VERDICTS, answer, as_values, check_paper, summary
+    from seedspread.render.table import Column, Table
+    from seedspread.render.terminal import Terminal, to_rich
 
     if only is not None and only not in VERDICTS:
         raise SeedspreadError(f"--only must be one of {', '.join(VERDICTS)}; got {only!r}")
     findings = check_paper()
     if json:
         say_json(as_values(findings))
-    else:
-        _print(findings, only)
-
-
-def _print(findings: "list[Finding]", only: str | None) -> None:
-    from rich.text import Text
-
-    from seedspread.paper.check import SECTIONS, answer, summary
-    from seedspread.render.table import Column, Table
-    from seedspread.render.terminal import Terminal, to_rich
-
+        return
     console = Terminal()
     styles = {"reproduces": "green", "differs": "bold red", "not derivable": "yellow"}
     headings = tuple(map(Column, ("where", "claim", "printed", "computed", "verdict")))

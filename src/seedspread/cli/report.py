@@ -4,21 +4,14 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from seedspread.cli.options import TableOptions, argument, option, say, say_json, say_prose, with_options
 from seedspread.errors import SeedspreadError, require_extra
 
 if TYPE_CHECKING:
     from seedspread.report.extension import ReportData
-    from seedspread.report.page import Report
 
-Source = Annotated[
-    str | None,
-    argument(
-        "A store of runs, a table with one row per run (.csv, .tsv, .parquet), or what `collect` reads."
-    ),
-]
 Studies = Annotated[
     list[str] | None,
     option(
@@ -27,29 +20,30 @@ Studies = Annotated[
     ),
 ]
 Value = Annotated[
-    str | None, option("The metric, or a table's column with one number per run; a study's own by default.")
+    str | None, "The metric, or a table's column with one number per run; a study's own by default."
 ]
-Out = Annotated[
-    Path | None, option("The page to write; report.html unless only pictures or tables are wanted.")
-]
-Figures = Annotated[Path | None, option("A folder for the figures of a paper (PDF, PNG), with captions.")]
-Tables = Annotated[Path | None, option("A folder for the tables of a paper (LaTeX with booktabs, CSV).")]
-Everything = Annotated[bool, option("All figures and tables; SVG and Markdown too.", "--all")]
-DataDir = Annotated[Path | None, option("The data folder, for --study on partial data.")]
+DataDir = Annotated[Path | None, "The data folder, for --study on partial data."]
 
 
 @with_options(value=Value)
 def report(
-    source: Source = None,
-    out: Out = None,
+    source: Annotated[
+        str | None,
+        argument(
+            "A store of runs, a table with one row per run (.csv, .tsv, .parquet), or what `collect` reads."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, "The page to write; report.html unless only pictures or tables are wanted."
+    ] = None,
     study: Studies = None,
-    figures: Figures = None,
-    tables: Tables = None,
-    everything: Everything = False,
+    figures: Annotated[Path | None, "A folder for the figures of a paper (PDF, PNG), with captions."] = None,
+    tables: Annotated[Path | None, "A folder for the tables of a paper (LaTeX with booktabs, CSV)."] = None,
+    everything: Annotated[bool, option("All figures and tables; SVG and Markdown too.", "--all")] = False,
     data_dir: DataDir = None,
     *,
     asked: TableOptions,
-    json: Annotated[bool, option("Print the answer as JSON.", "--json")] = False,
+    json: Annotated[bool, "Print the answer as JSON."] = False,
 ) -> None:
     """Write a page with the answer, every table and every figure: one file that opens offline."""
     require_extra("report", "seedspread report")
@@ -76,10 +70,27 @@ def report(
             write_page(made, page)
         drawn = write_figures(made, figures, tell, everything) if figures else []
         written = write_tables(made, tables, everything) if tables else []
+    answer = made.summary
     if json:
-        say_json(_values(made, page, drawn, written))
-    else:
-        _say(made, page, [("figures", drawn, figures), ("tables", written, tables)], everything)
+        values = {
+            "page": None if page is None else str(page),
+            "question": answer.question,
+            "answer": answer.short,
+            "details": [{"setting": title, "verdict": verdict} for title, verdict in answer.details],
+            "advice": answer.advice,
+            "caveats": answer.caveats,
+            "figures": [str(path) for path in drawn],
+            "tables": [str(path) for path in written],
+        }
+        say_json(values)
+        return
+    say_prose(answer.short)
+    if page:
+        say(f"page: {page}")
+    more = "" if everything else " (--all writes every one)"
+    for what, paths, folder in (("figures", drawn, figures), ("tables", written, tables)):
+        if folder:
+            say(f"{what}: {len(paths)} files in {folder}{more}")
 
 
 def _material(
@@ -104,39 +115,13 @@ def _material(
     return store_material(source, study, value=q.value, data_dir=data_dir, tell=tell)
 
 
-def _say(
-    made: "Report", page: Path | None, files: list[tuple[str, list[Path], Path | None]], everything: bool
-) -> None:
-    say_prose(made.summary.short)
-    if page:
-        say(f"page: {page}")
-    more = "" if everything else " (--all writes every one)"
-    for what, paths, folder in files:
-        if folder:
-            say(f"{what}: {len(paths)} files in {folder}{more}")
-
-
-def _values(made: "Report", page: Path | None, drawn: list[Path], written: list[Path]) -> dict[str, Any]:
-    answer = made.summary
-    return {
-        "page": None if page is None else str(page),
-        "question": answer.question,
-        "answer": answer.short,
-        "details": [{"setting": title, "verdict": verdict} for title, verdict in answer.details],
-        "advice": answer.advice,
-        "caveats": answer.caveats,
-        "figures": [str(path) for path in drawn],
-        "tables": [str(path) for path in written],
-    }
-
-
 # What a reader waits for a page before one says that the runs are being read.
 _FIRST_SECONDS = 1.0
 
 
 def serve(
     store: Annotated[str, argument("A store of runs.")],
-    host: Annotated[str, option("The address to listen on; this machine only by default.")] = "127.0.0.1",
+    host: Annotated[str, "The address to listen on; this machine only by default."] = "127.0.0.1",
     port: Annotated[int, option("The port; 0 takes a free one.", min=0, max=65535)] = 8000,
     study: Studies = None,
     value: Value = None,
@@ -174,10 +159,10 @@ def serve(
 
 def docs(
     page: Annotated[str | None, argument("The page to read; without one, all are listed.")] = None,
-    examples: Annotated[Path | None, option("Write the examples into this new folder, ready to run.")] = None,
+    examples: Annotated[Path | None, "Write the examples into this new folder, ready to run."] = None,
 ) -> None:
     """Read the documentation, offline: which pages and examples there are, or one of them."""
-    from seedspread.pages import copy_examples, page_named
+    from seedspread.pages import copy_examples, page_named, pages, title
 
     if examples is not None:
         copy_examples(examples)
@@ -186,20 +171,14 @@ def docs(
         if page is not None:
             _show(page_named(page))
         elif examples is None:
-            _list()
+            there = pages()
+            width = max(map(len, there))
+            for name, path in there.items():
+                say(f"{name:{width}}  {title(path)}".rstrip())
+            say("\nTo read one: seedspread docs statistics")
+            say("To run the examples: seedspread docs --examples examples")
     except BrokenPipeError:  # `| head` has read enough; what is left must not be flushed at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _list() -> None:
-    from seedspread.pages import pages, title
-
-    there = pages()
-    width = max(map(len, there))
-    for name, path in there.items():
-        say(f"{name:{width}}  {title(path)}".rstrip())
-    say("\nTo read one: seedspread docs statistics")
-    say("To run the examples: seedspread docs --examples examples")
 
 
 def _show(path: Path) -> None:

@@ -28,25 +28,9 @@ if TYPE_CHECKING:
     from seedspread.study.spec import StudySpec
 
 StudyName = Annotated[str, argument("A study, such as mini/cifar10-factorial, or a .toml file.")]
-StoreOption = Annotated[Path, option("The folder of results.")]
+StoreOption = Annotated[Path, "The folder of results."]
 MaxRuns = Annotated[int, option("Refuse a study that names more runs.", min=1)]
-AcceptChanged = Annotated[bool, option("Keep runs whose input files have changed since.", "--accept-changed")]
-
-
-def _plan(
-    study: "str | StudySpec",
-    store: Path,
-    data_dir: Path | None,
-    max_runs: int,
-    *,
-    accept_changed: bool = False,
-    implementation: str | None = None,
-) -> "Plan":
-    from seedspread.study.plan import Plan
-    from seedspread.study.spec import StudySpec
-
-    spec = StudySpec.from_file(study, max_runs) if isinstance(study, str) else study
-    return Plan.make(spec, store, data_dir, accept_changed=accept_changed, implementation=implementation)
+AcceptChanged = Annotated[bool, "Keep runs whose input files have changed since."]
 
 
 def plan(
@@ -61,11 +45,13 @@ def plan(
     """Show which runs a study names, which are there already, and how long the rest will take."""
     from seedspread.render.terminal import Terminal
     from seedspread.study import display
-    from seedspread.study.plan import Estimate
+    from seedspread.study.plan import Estimate, Plan
+    from seedspread.study.sequential import named
 
-    made = _plan(
-        study, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
-    )
+    made = Plan.make(
+        study, store, data_dir,
+        accept_changed=accept_changed, implementation=implementation, max_runs=max_runs,
+    )  # fmt: skip
     estimate, seconds, why = Estimate(made), None, "unknown until a run has ended"
     with Terminal(stderr=True).status("estimating the time ..."):
         try:
@@ -78,6 +64,11 @@ def plan(
     if json:
         say_json(_plan_values(made, seconds) | {"sequential": sequential})
         return
+    expected = []
+    if sequential:  # else there is no scipy to wait for
+        from seedspread.analysis.words import expectation
+
+        expected = [named(made, name, expectation(facts)) for name, facts in sequential.items()]
     console = Terminal()
     console.print(display.plan_table(made, states))
     notes = [*([made.study.note] if made.study.note else []), *made.notes()]
@@ -87,20 +78,11 @@ def plan(
         *display.more_cells(made),
         *display.sharing(made),
         *notes,
-        *_expected(made, sequential),
+        *expected,
         display.time_needed(states, seconds, why if seconds is None else estimate.source),
         *changes,
     ]:
         console.print(line)
-
-
-def _expected(made: "Plan", sequential: "dict[str, dict[str, Any]]") -> list[str]:
-    if not sequential:  # and no scipy to wait for
-        return []
-    from seedspread.analysis.words import expectation
-    from seedspread.study.sequential import named
-
-    return [named(made, name, expectation(facts)) for name, facts in sequential.items()]
 
 
 def _sequential(made: "Plan") -> "dict[str, dict[str, Any]]":
@@ -191,34 +173,25 @@ def run(
     max_failures: Annotated[
         int | None, option("All engines: stop once this many runs have failed.", min=1)
     ] = None,
-    retry_failed: Annotated[bool, option("All engines: try failed runs again.", "--retry-failed")] = False,
-    keep_going: Annotated[
-        bool, option("All engines: run the rest even if the first runs all fail alike.", "--keep-going")
-    ] = False,
-    strict: Annotated[bool, option("All engines: exit with status 3 if a run failed.", "--strict")] = False,
-    reread: Annotated[
-        bool, option("Run nothing: take metrics from what runs have printed and left.", "--reread")
-    ] = False,
+    retry_failed: Annotated[bool, "All engines: try failed runs again."] = False,
+    keep_going: Annotated[bool, "All engines: run the rest even if the first runs all fail alike."] = False,
+    strict: Annotated[bool, "All engines: exit with status 3 if a run failed."] = False,
+    reread: Annotated[bool, "Run nothing: take metrics from what runs have printed and left."] = False,
     revisions: Annotated[
-        str | None, option("Git revisions to compare, such as main..my-branch; . is as it lies.")
+        str | None, "Git revisions to compare, such as main..my-branch; . is as it lies."
     ] = None,
     seeds: Annotated[int | None, option("With --revisions: how many.", min=1)] = None,
     metric: Annotated[
         str | None,
         option("With --revisions: the metric, and how its output shows it.", metavar="NAME[=REGEX]"),
     ] = None,
-    setup: Annotated[str, option("With --revisions: a shell line, run once per checkout.")] = "",
-    clean_revisions: Annotated[
-        bool, option("Run nothing: remove the checkouts of the store.", "--clean-revisions")
-    ] = False,
+    setup: Annotated[str, "With --revisions: a shell line, run once per checkout."] = "",
+    clean_revisions: Annotated[bool, "Run nothing: remove the checkouts of the store."] = False,
     lease_seconds: Annotated[
         float, option("All engines: take over a run whose worker has been silent for this long.", min=1)
     ] = 120.0,
     force: Annotated[
-        bool,
-        option(
-            "All engines: allow other threads or another implementation than the study began with.", "--force"
-        ),
+        bool, "All engines: allow other threads or another implementation than the study began with."
     ] = False,
     max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
@@ -227,13 +200,20 @@ def run(
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
     from seedspread.render.terminal import Terminal
+    from seedspread.runners.revisions import clean
+    from seedspread.runs.store import Store
+    from seedspread.runs.studies import sequential_values
     from seedspread.study import loop
     from seedspread.study.display import ProgressDisplay
+    from seedspread.study.plan import Plan
     from seedspread.study.sequential import run_sequential
 
     executor = engine.executor()
     if clean_revisions:
-        _clean_revisions(store)
+        if running := Store(store).running():
+            raise SeedspreadError(f"{len(running)} runs of {store} are under way; end them first")
+        folder = clean(store)
+        say(f"removed {folder}" if folder else f"{store} has no checkouts")
         return
     asked: str | StudySpec
     if revisions is not None:
@@ -242,9 +222,10 @@ def run(
         raise SeedspreadError("name one study, such as mini/cifar10-factorial or a .toml file")
     else:
         asked = study[0]
-    made = _plan(
-        asked, store, data_dir, max_runs, accept_changed=accept_changed, implementation=implementation
-    )
+    made = Plan.make(
+        asked, store, data_dir,
+        accept_changed=accept_changed, implementation=implementation, max_runs=max_runs,
+    )  # fmt: skip
     if reread:
         read, without = loop.reread(made)
         say(f"{read} runs read again, in {store}")
@@ -257,7 +238,20 @@ def run(
             keep_going=keep_going, lease_seconds=lease_seconds, force=force,
         )  # fmt: skip
     if json:
-        say_json(_progress_values(made, progress))
+        failures = [
+            {"run": progress.title(key), "key": key, "message": message}
+            for key, message in progress.failed.items()
+        ]
+        values = {
+            "study": made.study.name,
+            "to_do": progress.total,
+            "done": sorted(progress.done),
+            "failed": progress.failed,
+            "failures": failures,
+            "stopped": progress.stopped,
+            "sequential": {name: sequential_values(record) for name, record in made.sequential.items()},
+        }
+        say_json(values)
     else:
         say(_summary(made, progress, store, asked if isinstance(asked, str) else asked.name))
     if not executor.wait and progress.stopped:
@@ -265,25 +259,10 @@ def run(
     loop.raise_if_unfinished(progress, waited=executor.wait, strict=strict)
 
 
-def _progress_values(made: "Plan", progress: "StudyProgress") -> dict[str, Any]:
-    from seedspread.runs.studies import sequential_values
-
-    return {
-        "study": made.study.name,
-        "to_do": progress.total,
-        "done": sorted(progress.done),
-        "failed": progress.failed,
-        "failures": [
-            {"run": progress.title(key), "key": key, "message": message}
-            for key, message in progress.failed.items()
-        ],
-        "stopped": progress.stopped,
-        "sequential": {name: sequential_values(record) for name, record in made.sequential.items()},
-    }
-
-
 def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -> str:
     from seedspread.runners.revisions import FOLDER as REVISIONS
+    from seedspread.runs.store import FINISHED
+    from seedspread.runs.studies import load_studies
     from seedspread.study.display import lacking
 
     missing, total = made.missing(), len(made.distinct)
@@ -293,58 +272,32 @@ def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -
     lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
     lines += lacking(made)
     by_revision = any(name == "revision" for name, _ in made.runs[0].cell) and not made.study.metrics
-    if _has_ended(made) and len(lines) == 1 and (made.study.audit or by_revision):
-        words = ["seedspread", "audit", str(store), "--study", _known_as(made, study)]
+    states = made.states()
+    finished = {run.cell_id for run in made.runs if states[run.key].state in FINISHED}
+    # Nothing is left to do, and every cell has a result to compare.
+    ended = all(state.state in (*FINISHED, "failed") for state in states.values())
+    ended = ended and finished == {run.cell_id for run in made.runs}
+    if ended and len(lines) == 1 and (made.study.audit or by_revision):
+        # By what `audit --study` finds it: its name in the store, unless there are two; a collection's file.
+        same = [one for one in load_studies(made.store)[0] if one.name == made.study.name]
+        name = made.study.name if len(same) == 1 else study
+        words = ["seedspread", "audit", str(store), "--study", name]
         if made.study.audit is None:  # of a command that was typed: what it measures is known now
             words += ["--group", "revision", "--baseline", str(made.runs[0].cell[0][1])]
-            words += ["--value", _first_metric(made)]
+            done = (made.store.run(key) for key in made.distinct if made.store.is_done(key))
+            words += ["--value", next(str(name) for run in done for name in run.result()["metrics"])]
         lines.append(f"audit them with: {shlex.join(words)}")
     if (store / REVISIONS).is_dir():
         lines.append(f"the checkouts are in {store / REVISIONS}; --clean-revisions removes them")
     return "\n".join(lines)
 
 
-def _first_metric(made: "Plan") -> str:
-    done = (made.store.run(key) for key in made.distinct if made.store.is_done(key))
-    return next(str(name) for run in done for name in run.result()["metrics"])
-
-
-def _clean_revisions(store: Path) -> None:
-    from seedspread.runners.revisions import clean
-    from seedspread.runs.store import Store
-
-    if running := Store(store).running():
-        raise SeedspreadError(f"{len(running)} runs of {store} are under way; end them first")
-    folder = clean(store)
-    say(f"removed {folder}" if folder else f"{store} has no checkouts")
-
-
-def _has_ended(made: "Plan") -> bool:
-    """Whether nothing is left to do, and every cell has a result to compare."""
-    from seedspread.runs.store import FINISHED
-
-    states = made.states()
-    finished = {run.cell_id for run in made.runs if states[run.key].state in FINISHED}
-    ended = all(state.state in (*FINISHED, "failed") for state in states.values())
-    return ended and finished == {run.cell_id for run in made.runs}
-
-
-def _known_as(made: "Plan", asked: str) -> str:
-    """By what `audit --study` finds it: its name in the store, unless there are two; a collection's file."""
-    from seedspread.runs.studies import load_studies
-
-    same = [study for study in load_studies(made.store)[0] if study.name == made.study.name]
-    return made.study.name if len(same) == 1 else asked
-
-
 def status(
     study: StudyName,
     store: StoreOption = Path("store"),
     data_dir: DataDir = None,
-    watch: Annotated[bool, option("Keep looking, until Ctrl-C.", "--watch")] = False,
-    verify: Annotated[
-        bool, option("Check every file of finished runs for edits and swaps.", "--verify")
-    ] = False,
+    watch: Annotated[bool, "Keep looking, until Ctrl-C."] = False,
+    verify: Annotated[bool, "Check every file of finished runs for edits and swaps."] = False,
     max_runs: MaxRuns = 20_000,
     json: Json = False,
 ) -> None:
@@ -354,9 +307,9 @@ def status(
 
     from seedspread.render.terminal import Terminal
     from seedspread.study.display import status_view
-    from seedspread.study.plan import Estimate, images_per_second, sequential_records
+    from seedspread.study.plan import Estimate, Plan, images_per_second, sequential_records
 
-    made = _plan(study, store, data_dir, max_runs)
+    made = Plan.make(study, store, data_dir, max_runs=max_runs)
     if not store.is_dir():
         if store.exists():
             raise SeedspreadError(f"the store {store} is not a folder; name another with --store")

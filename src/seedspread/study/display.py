@@ -47,10 +47,12 @@ def sharing(plan: Plan) -> list[str]:
     if named == distinct:
         return lines
     pairs: Counter[tuple[str, ...]] = Counter()
-    for runs in plan.shared.values():
-        names = dict.fromkeys(f"{r.study} ({r.cell_name})" for r in runs)
-        pairs[tuple(names)] += 1
-    for sharers, times in pairs.items():
+    sharing: dict[str, list[str]] = {}
+    for run in plan.runs:
+        sharing.setdefault(run.key, []).append(f"{run.study} ({run.cell_name})")
+    for names in sharing.values():
+        pairs[tuple(dict.fromkeys(names))] += len(names) > 1
+    for sharers, times in (+pairs).items():
         lines.append(f"{times} are shared by {' and '.join(sharers)}: the same run by its key.")
     return lines
 
@@ -72,10 +74,17 @@ def time_needed(found: Mapping[str, RunState], seconds: float | None, source: st
 
 
 def lacking(plan: Plan) -> list[str]:
+    """Metrics that are declared, and how many finished runs were made before they were."""
+    counts: Counter[str] = Counter()
+    known = plan.store.known(plan.distinct)
+    for part in plan.study.parts:
+        runs = [known[run.key] for run in plan.runs if run.study == part.name and run.key in known]
+        for metric in part.metrics:
+            counts[metric.name] += sum(metric.name not in run.metrics for run in runs if not run.problem)
     return [
         f"{count} finished runs have no {name}, which was declared after they were made: --reread takes it "
         "from what they printed and left, or delete their folders to run them again."
-        for name, count in plan.lacking().items()
+        for name, count in (+counts).items()
     ]
 
 
@@ -99,10 +108,16 @@ def changed_inputs(plan: Plan) -> list[str]:
 
 def failures(plan: Plan, states: Mapping[str, RunState]) -> list[str]:
     """The last line of each failure by cell and seed, the first few of them."""
-    failed = [(run, states[key]) for key, run in plan.distinct.items() if states[key].state == "failed"]
-    lines = [f"failed: {run.title}: {state.message}" for run, state in failed[:_FAILURES_SHOWN]]
-    more = len(failed) - _FAILURES_SHOWN
-    return [*lines, f"... and {more} more"] if more > 0 else lines
+    lines = [
+        f"failed: {run.title}: {states[key].message}"
+        for key, run in plan.distinct.items()
+        if states[key].state == "failed"
+    ]
+    return _first_few(lines, _FAILURES_SHOWN)
+
+
+def _first_few(lines: Sequence[str], most: int, more: str = "... and {} more") -> list[str]:
+    return [*lines[:most], *([more.format(len(lines) - most)] if len(lines) > most else [])]
 
 
 def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> RenderableType:
@@ -119,23 +134,15 @@ def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> 
     elif work:
         facts.append(f"about {duration(work)} of one worker's time left")
     parts.append(Text(f"{'; '.join(facts)}."))
-    parts += [Text(line) for line in _running(plan, states)]
-    parts += [Text(line, style="red") for line in failures(plan, states)]
-    problems = plan.store.problems()
-    parts += [Text(f"! {problem}", style="yellow") for problem in problems[:_FAILURES_SHOWN]]
-    if len(problems) > _FAILURES_SHOWN:
-        parts.append(Text(f"! and {len(problems) - _FAILURES_SHOWN} more", style="yellow"))
-    return Group(*parts)
-
-
-def _running(plan: Plan, states: dict[str, RunState]) -> list[str]:
-    lines = [
+    running = [
         f"{run.title}: {_how_far(state.heartbeat)}"
         for key, run in plan.distinct.items()
         if (state := states[key]).state == "running" and state.heartbeat is not None
     ]
-    more = len(lines) - _RUNNING_SHOWN
-    return [*lines[:_RUNNING_SHOWN], *([f"... and {more} more under way"] if more > 0 else [])]
+    parts += map(Text, _first_few(running, _RUNNING_SHOWN, "... and {} more under way"))
+    parts += [Text(line, style="red") for line in failures(plan, states)]
+    problems = _first_few(plan.store.problems(), _FAILURES_SHOWN, "and {} more")
+    return Group(*parts, *(Text(f"! {problem}", style="yellow") for problem in problems))
 
 
 def _how_far(heartbeat: Heartbeat) -> str:
@@ -182,12 +189,17 @@ class ProgressDisplay(Watcher):
         for key, message in progress.failed.items():
             if key not in self._reported:
                 self._reported.add(key)
-                line = f"failed: {progress.title(key)}: {message}"
-                self._console.print(Text(line, style="red"), soft_wrap=True)
+                self._say(f"failed: {progress.title(key)}: {message}", "red")
+        line, now = _as_line(progress), time.monotonic()
         if self._has_bar:
-            self._draw(progress)
-        else:
-            self._print(progress)
+            done, planned = progress.before + len(progress.done), progress.before + progress.total
+            self._progress.update(self._task, total=planned, completed=done)
+            facts = [Text(", ".join(_facts(progress)))] if _facts(progress) else []
+            self._live.update(Group(self._progress, *facts, *_cell_lines(progress.cells)))
+        # Unless the last one is fresh or says the same.
+        elif line != self._line and (not progress.left or now - self._line_at >= _SECONDS_BETWEEN_LINES):
+            self._line, self._line_at = line, now
+            self._say(line)
 
     def interim_look(self, plan: Plan, name: str, record: SequentialRecord) -> None:
         from seedspread.analysis.sequential import last_look  # noqa: PLC0415 - scipy, which most studies run without
@@ -199,22 +211,8 @@ class ProgressDisplay(Watcher):
             self._tenths = int(10 * share)
             self._say(f"simulating the levels of the looks, once for their numbers: {self._tenths}0%")
 
-    def _say(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
-
-    def _draw(self, progress: StudyProgress) -> None:
-        done, planned = progress.before + len(progress.done), progress.before + progress.total
-        self._progress.update(self._task, total=planned, completed=done)
-        facts = [Text(", ".join(_facts(progress)))] if _facts(progress) else []
-        self._live.update(Group(self._progress, *facts, *_cell_lines(progress.cells)))
-
-    def _print(self, progress: StudyProgress) -> None:
-        """Print a line, unless the last one is fresh or says the same."""
-        line, now = _as_line(progress), time.monotonic()
-        is_over = not progress.left
-        if line != self._line and (is_over or now - self._line_at >= _SECONDS_BETWEEN_LINES):
-            self._line, self._line_at = line, now
-            self._console.print(Text(line), soft_wrap=True)
+    def _say(self, line: str, style: str = "") -> None:
+        self._console.print(Text(line, style=style), soft_wrap=True)
 
 
 def _facts(progress: StudyProgress) -> list[str]:
@@ -233,13 +231,12 @@ def _as_line(progress: StudyProgress) -> str:
     if not progress.left:
         return ", ".join(parts)
     at_work = [cell for cell in progress.cells if cell.seeds]
-    shown = [f"{cell.name}: {cell.done}/{cell.planned}{_where(cell)}" for cell in at_work[:_CELLS_IN_A_LINE]]
-    more = len(at_work) - _CELLS_IN_A_LINE
-    return "; ".join([", ".join(parts), *shown, *([f"{more} more cells"] if more > 0 else [])])
-
-
-def _where(cell: CellProgress) -> str:
-    return f" ({abridged(cell.where, _LINE_WIDTH)})" if cell.where else ""
+    shown = [
+        f"{cell.name}: {cell.done}/{cell.planned}"
+        + (f" ({abridged(cell.where, _LINE_WIDTH)})" if cell.where else "")
+        for cell in at_work
+    ]
+    return "; ".join([", ".join(parts), *_first_few(shown, _CELLS_IN_A_LINE, "{} more cells")])
 
 
 def _cell_lines(cells: tuple[CellProgress, ...]) -> list[Text]:
@@ -276,10 +273,19 @@ def tidy_runs(plan: Plan, metrics: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def study_html(plan: Plan, metrics: Sequence[str]) -> str:
-    """How many runs are where, and each cell's mean and sd."""
+    """How many runs are where, and each cell's mean and sd, where it has finished runs."""
     lines = [plan.study.title or plan.study.name, plan.counts(plan.states())]
-    cells = _cell_summaries(plan, metrics)
-    tables = [head_of(cells, "mean ± sd over seeds", _CELLS_IN_NOTEBOOK)] if len(cells) else []
+    table = tidy_runs(plan, metrics)
+    factors = [n for n in dict.fromkeys(name for run in plan.runs for name, _ in run.cell) if n in table]
+    rows = []
+    for levels, cell in table.groupby(factors, sort=False, dropna=False) if factors else ():
+        row: dict[str, object] = dict(zip(factors, map(level_name, levels), strict=True))
+        row["seeds"] = cell["seed"].nunique()
+        for name in (name for name in metrics if name in cell):
+            sd = f" ± {cell[name].std():.2g}" if len(cell) > 1 else ""
+            row[name] = f"{cell[name].mean():.4g}{sd}"
+        rows.append(row)
+    tables = [head_of(pd.DataFrame(rows), "mean ± sd over seeds", _CELLS_IN_NOTEBOOK)] if rows else []
     rest = ".audit() compares them, .table has every field, .report(page) writes a page."
     return for_notebook(lines, tables, [*failures(plan, plan.states()), rest])
 
@@ -316,22 +322,3 @@ def _question(audit: AuditSpec | None) -> str:
     by = f", apart by {', '.join(audit.strata)}" if audit.strata else ""
     arm = arm_name(audit.group, audit.baseline)
     return f"{', '.join(audit.values)} by {audit.group}, against {arm}{by}."
-
-
-def _cell_summaries(plan: Plan, metrics: Sequence[str]) -> pd.DataFrame:
-    """A row per cell with finished runs: its levels, its seeds, mean and sd of each metric."""
-    table = tidy_runs(plan, metrics)
-    factors = [n for n in dict.fromkeys(name for run in plan.runs for name, _ in run.cell) if n in table]
-    if not factors:
-        return pd.DataFrame()
-    rows = [
-        {name: level_name(level) for name, level in zip(factors, levels, strict=True)}
-        | {"seeds": cell["seed"].nunique()}
-        | {name: _mean_and_sd(cell[name]) for name in metrics if name in cell}
-        for levels, cell in table.groupby(factors, sort=False, dropna=False)
-    ]
-    return pd.DataFrame(rows)
-
-
-def _mean_and_sd(values: "pd.Series[float]") -> str:
-    return f"{values.mean():.4g}" + (f" ± {values.std():.2g}" if len(values) > 1 else "")

@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from seedspread.errors import MissingExtraError, SeedspreadError, reason
 from seedspread.render.table import Column, Table
 from seedspread.render.web import for_notebook
@@ -20,8 +18,7 @@ from seedspread.runs.run import Cell, Run
 from seedspread.runs.store import FINISHED, STATES, RunState, Store, StoreError, by_state
 from seedspread.runs.studies import RecordedCell, RecordedStudy, SequentialRecord, recorded_study
 from seedspread.runs.time_left import TimedRun, TimeLeft
-from seedspread.study.spec import StudyCell, StudyError, StudySpec
-from seedspread.tables.from_store import read_runs
+from seedspread.study.spec import MAX_RUNS, StudyCell, StudyError, StudySpec
 
 
 def implemented(study: StudySpec, store: Store, asked: str | None) -> StudySpec:
@@ -74,9 +71,6 @@ class Plan:
     """What a study asks for.
 
     Attributes:
-        study: the study.
-        store: where its results are, and go.
-        data_dir: the data folder.
         runs: every run that the study names, in order; a run that two cells or studies share appears twice.
         accepted: runs that are kept although they were made with other inputs, by what was planned instead.
         stale: runs to do, by key, and what the store has of them from other inputs.
@@ -97,14 +91,16 @@ class Plan:
     @classmethod
     def make(
         cls,
-        study: StudySpec,
+        study: "StudySpec | Path | str",
         store: "Store | Path | str",
         data_dir: "Path | str | None" = None,
         *,
         accept_changed: bool = False,
         implementation: str | None = None,
+        max_runs: int = MAX_RUNS,
     ) -> "Plan":
-        """Names every run by its key; arguments as in `Study.plan`."""
+        """Names every run by its key; arguments as in `run_study`."""
+        study = study if isinstance(study, StudySpec) else StudySpec.from_file(study, max_runs)
         data_dir = None if data_dir is None else Path(data_dir)
         store = store if isinstance(store, Store) else Store(store)
         study = implemented(study, store, implementation)
@@ -166,13 +162,6 @@ class Plan:
         }
         return sorted(runs, key=lambda run: places[run.study, run.seed])
 
-    @property
-    def shared(self) -> dict[str, list[Run]]:
-        named: dict[str, list[Run]] = {}
-        for run in self.runs:
-            named.setdefault(run.key, []).append(run)
-        return {key: runs for key, runs in named.items() if len(runs) > 1}
-
     def counts(self, states: Mapping[str, RunState]) -> str:
         """How many runs are where: `96 distinct runs: 93 done, 3 failed.`."""
         return f"{len(states)} distinct run{'s' * (len(states) != 1)}: {by_state(states)}."
@@ -225,16 +214,6 @@ class Plan:
             return frozenset()
         except OSError as error:
             raise StoreError(f"the store {self.store.path} cannot be read: {reason(error)}") from None
-
-    def lacking(self) -> dict[str, int]:
-        """Metrics that are declared, and how many finished runs were made before they were."""
-        counts: Counter[str] = Counter()
-        known = self.store.known(self.distinct)
-        for part in self.study.parts:
-            runs = [known[run.key] for run in self.runs if run.study == part.name and run.key in known]
-            for metric in part.metrics:
-                counts[metric.name] += sum(metric.name not in run.metrics for run in runs if not run.problem)
-        return {name: count for name, count in counts.items() if count}
 
     def notes(self) -> list[str]:
         notes = [
@@ -297,11 +276,6 @@ class Plan:
                 )
             )
         return studies
-
-    def table(self, metrics: Sequence[str] = ()) -> pd.DataFrame:
-        """One row per finished run that the study names, factors and `study` as columns."""
-        runs = read_runs(self.store, self.recorded(), metrics)[0]
-        return pd.DataFrame([run.row(metrics) | dict(run.cell) for run in runs])
 
 
 def _with_other_inputs(

@@ -540,7 +540,10 @@ class _StudyFiles:
         try:
             if name.endswith(".toml"):
                 return read_toml(name, max(MAX_BYTES, _BYTES_PER_RUN * self._max_runs))
-            return parse_toml(_shipped(name), name)
+            if name not in (names := study_names()):
+                known = there_are(name, names)
+                raise StudyError(f"no study is named {name!r}; {known}; or give a .toml file")
+            return parse_toml(_studies()[name].read_text(), name)
         except TooLargeError as error:
             raise StudyError(f"{error}, which {_RAISES}") from None
         except TomlError as error:
@@ -551,13 +554,6 @@ def _included(name: str, file: StudyFile) -> list[str]:
     """Names of the studies that a file includes: a path is relative to the file's folder."""
     folder = Path(name).parent if name.endswith(".toml") else Path()
     return [str(folder / part) if part.endswith(".toml") else part for part in file.include]
-
-
-def _shipped(name: str) -> str:
-    names = study_names()
-    if name not in names:
-        raise StudyError(f"no study is named {name!r}; {there_are(name, names)}; or give a .toml file")
-    return _studies()[name].read_text()
 
 
 def _check_parts(name: str, file: StudyFile) -> None:
@@ -618,14 +614,7 @@ def _build(
 def _runner(name: str, file: StudyFile) -> Runner:
     """What runs a study, by what its file asks for."""
     if file.plugin is not None:
-        runner = _plugin(file.plugin)
-        if file.metrics and runner.metrics:
-            raise RunnerError(f"metrics: those of {file.plugin} are known; leave them out")
-        if file.sources or file.repeat > 1:
-            raise RunnerError(
-                f"sources and repeat are for a program or a function; {file.plugin} has its own"
-            )
-        return runner
+        return _plugin(file.plugin, file)
     if file.run is None and file.runner is None:
         raise RunnerError("nothing to run: give [run] with a command, or name a runner")
     if not file.promised and not (file.revisions and file.audit is None):  # then any number will do
@@ -656,11 +645,15 @@ def _runner(name: str, file: StudyFile) -> Runner:
     return ProgramRunner(command, sources, revisions, **known)
 
 
-def _plugin(name: str) -> Runner:
+def _plugin(name: str, file: StudyFile) -> Runner:
     try:
         runner: Runner = load_plugin("runners", name)()
     except PluginError as error:
         raise RunnerError(f"runner: {error}; or name a function, as module:function") from None
+    if file.metrics and runner.metrics:
+        raise RunnerError(f"metrics: those of {name} are known; leave them out")
+    if file.sources or file.repeat > 1:
+        raise RunnerError(f"sources and repeat are for a program or a function; {name} has its own")
     return runner
 
 
@@ -701,19 +694,13 @@ def _check_audit(name: str, study: StudySpec) -> None:
                 f"{name}: audit names {wanted!r}, which is no factor{did_you_mean(wanted, levels)} "
                 f"(factors are {', '.join(sorted(levels))})"
             )
-    metrics = list(
-        dict.fromkeys(
-            metric
-            for part in study.parts
-            for metric in (*part.runner.metrics, *(declared.name for declared in part.metrics))
-        )
-    )
+    metrics: dict[str, None] = {}
+    for part in study.parts:
+        metrics |= dict.fromkeys((*part.runner.metrics, *(declared.name for declared in part.metrics)))
     for value in audit.values:
         if value not in metrics:
-            hint = did_you_mean(value, metrics)
-            raise StudyError(
-                f"{name}: audit.value {value!r} is no metric{hint} (there are {', '.join(metrics)})"
-            )
+            known = f"{did_you_mean(value, metrics)} (there are {', '.join(metrics)})"
+            raise StudyError(f"{name}: audit.value {value!r} is no metric{known}")
     if not study.included:
         _check_pooled(name, audit, study)
     compared = levels[audit.group]

@@ -12,7 +12,7 @@ import pandas as pd
 from seedspread.analysis.sequential import looks_of, standing
 from seedspread.analysis.sets import CompareResult, compare_tables
 from seedspread.analysis.words import LOOKS_NOT_COUNTED
-from seedspread.errors import AdviceError, did_you_mean
+from seedspread.errors import AdviceError, did_you_mean, in_terminal
 from seedspread.runs.metrics import Better
 from seedspread.runs.store import Store, is_store
 from seedspread.runs.studies import AuditSpec, RecordedStudy, load_studies
@@ -101,7 +101,7 @@ def studies_asked(
         found = [] if shipped else [study for study in recorded if study.name == name]
         if recorded and not (shipped or found):
             raise _unknown(str(store), name, recorded)
-        out += found or Plan.make(StudySpec.from_file(name), store, data_dir).recorded()
+        out += found or Plan.make(name, store, data_dir).recorded()
     return out
 
 
@@ -187,37 +187,26 @@ def compare(
         better: which direction is better; by default as the metric says, or the column's name.
         rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
     """
-    question = Question.of(value, group, baseline, block, seed, by, **rows)
     studies = [study] if isinstance(study, str) else list(study or ())
     typed = tuple(map(str, sources)) if all(isinstance(one, str | Path) for one in sources) else ()
-    return compare_sources(
-        sources,
-        studies,
-        replace(question, command="compare", sources=typed),
-        level,
-        equivalence,
-        better,
-        names,
-    )
-
-
-def compare_sources(
-    sources: Sequence[Source | Store],
-    studies: Sequence[str],
-    question: Question,
-    level: float = 0.95,
-    equivalence: float = 2.0,
-    better: Better | None = None,
-    names: Sequence[str] | None = None,
-) -> CompareResult:
-    """Compare with the question as one object; `question.sources` are the words that the user typed."""
+    if in_terminal.get():
+        typed += tuple(word for name in studies for word in ("--study", name))
+    question = Question.of(value, group, baseline, block, seed, by, **rows)
+    question = replace(question, command="compare", sources=typed)
     sets = _sets(sources, studies, question)
     called = _set_names(sets) if names is None else list(names)
     if len(called) != len(sets) or len(set(called)) < len(called):
         raise AdviceError(f"give {len(sets)} different names; got {', '.join(called)}")
-    recorded = [one.recorded(question) for one in sets]
+    values, others = [value] if value else None, [*question.block, *question.by]
+    recorded = [
+        None if one.path is None else recorded_question(one.name, one.study, values, group, others)
+        for one in sets
+    ]
     whole = _with_spec(question, sets, recorded)
-    tables = [one.table(found, whole, better) for one, found in zip(sets, recorded, strict=True)]
+    tables = [
+        read_table(one.source if found is None else found.table, whole, better)
+        for one, found in zip(sets, recorded, strict=True)
+    ]
     if question.group is None:
         _check_columns(tables, whole)
     notes = [
@@ -247,20 +236,6 @@ class _Set:
     @property
     def name(self) -> str:
         return "a DataFrame" if self.path is None else str(self.source)
-
-    @property
-    def is_store(self) -> bool:
-        return self.path is not None and self.path.is_dir() and is_store(self.path)
-
-    def recorded(self, question: Question) -> RecordedQuestion | None:
-        if self.path is None:
-            return None
-        values = [question.value] if question.value else None
-        others = [*question.block, *question.by]
-        return recorded_question(str(self.source), self.study, values, question.group, others)
-
-    def table(self, found: RecordedQuestion | None, question: Question, better: Better | None) -> Table:
-        return read_table(self.source if found is None else found.table, question, better)
 
 
 def _sets(sources: Sequence[Source | Store], studies: Sequence[str], question: Question) -> list[_Set]:
@@ -352,7 +327,9 @@ def _with_spec(
             f"the studies ask different questions: {told}; say which with --value, --group and --baseline"
         )
     found_question = next(iter(asked.values()), question)
-    of_store = any(one.is_store for one in sets)  # whose runs have an accuracy, if nothing else is said
+    of_store = any(
+        one.path is not None and is_store(one.path) for one in sets
+    )  # whose runs have an accuracy, if nothing else is said
     value = found_question.value or ("accuracy" if of_store else None)
     return replace(found_question, value=value)
 

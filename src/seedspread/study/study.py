@@ -274,11 +274,9 @@ def _warn(study: StudySpec) -> None:
 
 
 def _by_name(metrics: str | Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if metrics is None:
-        return None
-    if isinstance(metrics, str):
-        return {metrics: {}}
-    return dict(metrics) if isinstance(metrics, Mapping) else {name: {} for name in metrics}
+    if metrics is None or isinstance(metrics, Mapping):
+        return None if metrics is None else dict(metrics)
+    return {name: {} for name in ([metrics] if isinstance(metrics, str) else metrics)}
 
 
 def _plain(value: Any) -> Any:
@@ -327,8 +325,14 @@ def run_study(
         implementation: how runs are computed; by default as the store's record or the study says.
         max_runs: refuse a study that names more.
     """
-    read = study if isinstance(study, StudySpec) else StudySpec.from_file(study, max_runs)
-    plan = Plan.make(read, store, data_dir, accept_changed=accept_changed, implementation=implementation)
+    plan = Plan.make(
+        study,
+        store,
+        data_dir,
+        accept_changed=accept_changed,
+        implementation=implementation,
+        max_runs=max_runs,
+    )
     plan, progress = run_sequential(
         plan,
         executor or LocalExecutor(),
