@@ -1,10 +1,11 @@
 """The check: each printed number by the method the paper names, its claims in words, what that changes."""
 
+import operator
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy import stats
@@ -17,8 +18,8 @@ from seedspread.paper.values import (
     MAIN,
     METHODS,
     NAMES,
+    SETTINGS,
     Series,
-    bootstrap_ends,
     components,
     mode_arm,
     number_claims,
@@ -39,32 +40,24 @@ from seedspread.stats.variance_ratio import RobustRatio, robust_ratio, robust_ra
 # Whether a claim holds (None: cannot be told), what was computed, and the numbers of its remark, if any.
 Check = tuple[bool | None, str] | tuple[bool | None, str, dict[str, Any]]
 
-_HIGH_ACCURACY = 90.0
-_FACTORIAL = (("cifar10", "clamp"), ("cifar10", "subtract"))
-_BOTH_MODES = (*_FACTORIAL, ("cifar10-low", "clamp"), ("cifar100", "clamp"), ("cifar100", "subtract"))
-_OTHERS = MAIN[1:]
-_CELLS = [f"cifar10/{m}/{s}" for m in ("clamp", "subtract") for s in ("detach", "direct")]
+_BOTH_MODES = "cifar10-low/clamp cifar10/clamp cifar10/subtract cifar100/clamp cifar100/subtract".split()
+_COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, "==": operator.eq}
 
 
-def _supcon(features: Floats, labels: Floats, margin: float, kind: str, reduction: str) -> float:
-    """Return the loss of Eqs. 4 to 9."""
+def _supcon(features: Floats, labels: Floats, margin: float, reduction: str) -> float:
+    """Return the loss of Eqs. 4 to 9 with a margin that is subtracted."""
     z = features / np.linalg.norm(features, axis=1, keepdims=True)
-    s = z @ z.T
     other = ~np.eye(len(z), dtype=bool)
     positive = (labels[:, None] == labels) & other
-    if kind == "clamp":
-        s = np.where(positive, np.minimum(s + margin, 1), s)
-    logits = np.where(other, s / 0.15, -np.inf)
-    log_p = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
-    if kind == "subtract":
-        log_p = log_p - margin * positive
+    logits = np.where(other, z @ z.T / 0.15, -np.inf)
+    log_p = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True) - margin * positive
     sums = np.where(positive, log_p, 0).sum(axis=1)
     return float(-(sums / (positive.sum(axis=1) if reduction == "mean" else 1)).mean())
 
 
 def _components(setting: str) -> tuple[float, float, str]:
     """Return the excess variance between seeds under clamp, p of the same-seed noise, and words."""
-    arms = published_arm(setting, "clamp"), published_arm(setting, "subtract")
+    arms = _arms(setting)
     (clamp, clamp_noise), (subtract, subtract_noise) = map(components, arms)
     df = [float(np.prod(np.array(a.matrix.shape) - 1)) for a in arms]
     p = f_p_value(clamp_noise / subtract_noise, (df[0], df[1]))
@@ -75,64 +68,18 @@ def _components(setting: str) -> tuple[float, float, str]:
     return clamp - subtract, p, computed
 
 
-def _two_way(effect: str) -> tuple[float, float]:
-    cells = [values(c) for c in _CELLS]
-    return METHODS[f"two_way_means_{effect}"](*cells), METHODS[f"two_way_medians_{effect}"](*cells)
-
-
-def _ratio(setting: str) -> float:
-    return METHODS["ratio"](values(f"{setting}/clamp"), values(f"{setting}/subtract"))
-
-
-def _welch(setting: str) -> tuple[float, float]:
-    x, y = values(f"{setting}/clamp"), values(f"{setting}/subtract")
-    return float(x.mean() - y.mean()), METHODS["welch_p"](x, y)
-
-
-def no_mean_difference() -> Check:
-    difference, p = _welch("cifar10")
-    return True, f"difference {difference:.2f}, p = {p:.2f}"
-
-
-def no_cost() -> Check:
-    differences = []
-    for setting in ("svhn", "fashion-mnist", "cifar100"):
-        difference, p = _welch(setting)
-        differences.append(f"{setting} {-difference:+.2f} (p = {p:.3f})")
-    return _welch("cifar10")[1] > 0.05, "subtract minus clamp: " + ", ".join(differences)
-
-
-def lower_elsewhere() -> Check:
-    ratios = {s: _ratio(s) for s in _OTHERS}
-    listed = ", ".join(f"{s} {r:.2f}" for s, r in ratios.items())
-    return all(r < 1 for r in ratios.values()), listed
-
-
-def compressed_by_accuracy() -> Check:
-    """Compare the subtraction arms only: nothing is truncated in them, so that only accuracy can act."""
-    baseline = values("cifar10/subtract")
-    high = {d: values(f"{d}/subtract") for d in MAIN if values(f"{d}/subtract").mean() > _HIGH_ACCURACY}
-    listed = [f"cifar10 {baseline.var(ddof=1):.3f} at {baseline.mean():.0f} %"]
-    listed += [f"{d} {x.var(ddof=1):.3f} at {x.mean():.0f} %" for d, x in high.items()]
-    ratio, p = (METHODS[method](high["svhn"], baseline) for method in ("ratio", "f_p"))
-    like = METHODS["ratio"](high["fashion-mnist"], baseline)
-    holds = all(x.var(ddof=1) < baseline.var(ddof=1) for x in high.values())
-    return holds, "subtraction arms: " + ", ".join(listed), {"ratio": ratio, "p": p, "like": like}
-
-
 def training_variance() -> Check:
-    """Compare with the binomial bound a (1 - a) / N on the variance that a test set of N images causes."""
-    below, listed = [], []
-    for setting in MAIN:
-        size = int(values(f"test images, {setting}")[0])
-        for margin_type in ("clamp", "subtract"):
-            arm = published_arm(setting, margin_type)
-            bound = noise_from_accuracies(margin_type, arm.values, size, 100.0).floor
-            if arm.within_variance <= bound:
-                below.append(f"{setting}, {margin_type}")
-                listed.append(f"{below[-1]}: {arm.within_variance:.3f} (bound {bound:.3f})")
-    computed = f"within cells {'; '.join(listed)}" if listed else "every arm is above the bound"
+    found = {f"{s}, {m}": _bounded(s, m) for s in MAIN for m in ("clamp", "subtract")}
+    below = {arm: numbers for arm, numbers in found.items() if numbers[0] <= numbers[1]}
+    listed = "; ".join(f"{arm}: {within:.3f} (bound {bound:.3f})" for arm, (within, bound) in below.items())
+    computed = f"within cells {listed}" if below else "every arm is above the bound"
     return None if below else True, computed, {"below": "; ".join(below)}
+
+
+def _bounded(setting: str, margin_type: str) -> tuple[float, float]:
+    """Return the variance within cells, and the bound a (1 - a) / N of what a test set of N images causes."""
+    arm, images = published_arm(setting, margin_type), int(values(f"test images, {setting}")[0])
+    return arm.within_variance, noise_from_accuracies("", arm.values, images, 100.0).floor
 
 
 def modes_differ() -> Check:
@@ -145,73 +92,25 @@ def modes_differ() -> Check:
 
 def fourteen_seeds() -> Check:
     seeds = len({r["seed"] for r in published_runs() if r["setting"] == "cifar10"})
-    r = np.corrcoef(values("cifar10/clamp/detach"), values("cifar10/clamp/direct"))[0, 1]
-    s = np.corrcoef(values("cifar10/subtract/detach"), values("cifar10/subtract/direct"))[0, 1]
+    r, s = (np.corrcoef(*arm.matrix.T)[0, 1] for arm in _arms("cifar10"))
     computed = f"{seeds} seeds; the two runs of a seed correlate by {r:.2f} (clamp), {s:.2f} (subtract)"
     return seeds == 14, computed, {"seeds": seeds}
 
 
-def marginal() -> Check:
-    mean, median = _two_way("margin")
-    return min(mean, median) > 0.05, f"p = {mean:.3f} (means), {median:.3f} (medians)"
-
-
-def stability_p() -> Check:
-    mean, median = _two_way("stability")
-    return mean > 0.82 and median > 0.82, f"p = {mean:.3f} (means), {median:.3f} (medians)"
-
-
 def modes_have_one_variance() -> Check:
     """Compare direct with detach in every arm that was run in both; equivalence is what is claimed."""
-    factorial, p_values = [], []
-    for setting, margin_type in _BOTH_MODES:
-        direct, detach = (mode_arm(setting, margin_type, mode) for mode in ("direct", "detach"))
-        ratio = direct.within_variance / detach.within_variance
-        p_values.append(f_p_value(ratio, (direct.df, detach.df)))
-        if (setting, margin_type) in _FACTORIAL:
-            factorial.append((ratio, robust_ratio(direct, detach)))
-    low = [mode_arm("cifar10-low", "clamp", mode) for mode in ("direct", "detach")]
-    modelled, place = robust_ratio(low[0], low[1]), _BOTH_MODES.index(("cifar10-low", "clamp"))
-    low_ratio = low[0].within_variance / low[1].within_variance
-    p, together = p_values[place], adjusted(list(p_values))[place]
-    within = [found.within(2) for _, found in factorial]
-    numbers = {"ratios": [x for x, _ in factorial], "within": within, "low_ratio": low_ratio, "p": p}
-    numbers |= {"adjusted": together, "modelled": modelled}
+    pairs = [(mode_arm(arm, "direct"), mode_arm(arm, "detach")) for arm in _BOTH_MODES]
+    ratios = [direct.within_variance / detach.within_variance for direct, detach in pairs]
+    p = [f_p_value(ratio, (a.df, b.df)) for ratio, (a, b) in zip(ratios, pairs, strict=True)]
+    low, *factorial = (robust_ratio(*pair) for pair in pairs[:3])
+    within = [found.within(2) for found in factorial]
+    numbers = {"ratios": ratios[1:3], "within": within, "low_ratio": ratios[0], "p": p[0]}
+    numbers |= {"adjusted": adjusted([*p])[0], "modelled": low}
+    direct, detach = (arm.within_variance for arm in pairs[0])
     computed = (
-        f"low margin, clamp: {low[0].within_variance:.3f} (direct) against {low[1].within_variance:.3f} "
-        f"(detach), F test p = {p:.3f}"
+        f"low margin, clamp: {direct:.3f} (direct) against {detach:.3f} (detach), F test p = {p[0]:.3f}"
     )
     return all((probability or 0.0) >= 0.95 for probability in within), computed, numbers
-
-
-def interaction() -> Check:
-    mean, median = _two_way("interaction")
-    return 0.05 < mean < 0.1, f"p = {mean:.3f} (means), {median:.3f} (medians)"
-
-
-def normality_supports_f() -> Check:
-    p = [METHODS["shapiro_p"](values(f"cifar10/{m}")) for m in ("clamp", "subtract")]
-    return None, f"p = {p[0]:.2f} and {p[1]:.2f}"
-
-
-def halving_halves_ratio() -> Check:
-    subtract = values("cifar10/subtract/detach")
-    standard = METHODS["ratio"](values("cifar10/clamp"), subtract)
-    low = METHODS["ratio"](values("cifar10-low/clamp"), subtract)
-    pooled = METHODS["ratio"](values("cifar10-low/clamp"), values("cifar10/subtract"))
-    p = METHODS["f_p"](values("cifar10/clamp"), values("cifar10-low/clamp"))
-    numbers = {"standard": standard, "low": low, "pooled": pooled, "cut": 1 - low / standard, "p": p}
-    return abs(low / standard - 0.5) < 0.05, f"{standard:.2f} to {low:.2f} with one reference", numbers
-
-
-def indistinguishable_low() -> Check:
-    _, p = _welch("cifar10-low")
-    return p > 0.05, f"p = {p:.2f}"
-
-
-def interval_includes_one() -> Check:
-    low, high = bootstrap_ends(values("cifar10-low/clamp"), values("cifar10-low/subtract"))
-    return low < 1 < high, f"[{low:.2f}, {high:.2f}]"
 
 
 def denominator_pathway() -> Check:
@@ -235,11 +134,6 @@ def gap_narrows() -> Check:
     return bool(np.all(np.diff(gap) < 0)), "gaps " + ", ".join(f"{g:.1f}" for g in gap)
 
 
-def below_half_by_layer_3() -> Check:
-    rates = values("car/cifar10 standard")
-    return bool(rates[3] < 50 <= rates[2]), f"layer 2 {rates[2]} %, layer 3 {rates[3]} %"
-
-
 def truncation_tracks_rate() -> Check:
     rates = values("car/cifar10 standard")[:4]
     ratios = values("gradient/cifar10 subtract") / values("gradient/cifar10 clamp")
@@ -249,53 +143,21 @@ def truncation_tracks_rate() -> Check:
 
 def seeds_separate() -> Check:
     more, noise_p, computed = _components("cifar10")
-    test = pitman_morgan(published_arm("cifar10", "clamp"), published_arm("cifar10", "subtract"), 0.95)
-    return more > 0 and noise_p > 0.05, computed, {"test": test}
-
-
-def halves() -> Check:
-    standard, low = values("car/cifar10 standard")[0], values("car/cifar10 low")[0]
-    cut = 1 - low / standard
-    return abs(cut - 0.5) < 0.05, f"{standard} % to {low} %: reduced by {cut:.1%}"
-
-
-def only_cifar10_above_one() -> Check:
-    listed = ", ".join(f"{d} {_ratio(d):.2f}" for d in MAIN)
-    return _ratio("cifar10") > 1 and all(_ratio(d) < 1 for d in _OTHERS), listed
-
-
-def ten_times_fewer() -> Check:
-    ten, hundred = (
-        METHODS["expected_pairs"](values("batch"), values(f"classes/{c}")) for c in ("cifar10", "cifar100")
-    )
-    return abs(ten / hundred - 10) < 0.5, f"{ten:,.0f} / {hundred:,.0f} = {ten / hundred:.2f}"
-
-
-def no_truncation_on_cifar100() -> Check:
-    c, s = values("gradient/cifar100 clamp")[0], values("gradient/cifar100 subtract")[0]
-    return bool(abs(np.log(c / s)) < np.log(1.25)), f"{c} against {s}: {s / c:.2f} times smaller"
+    return more > 0 and noise_p > 0.05, computed, {"test": pitman_morgan(*_arms("cifar10"), 0.95)}
 
 
 def no_effect_on_cifar100() -> Check:
     more, _, computed = _components("cifar100")
-    found = robust_ratio(published_arm("cifar100", "clamp"), published_arm("cifar100", "subtract"))
+    found = robust_ratio(*_arms("cifar100"))
     if found.p is None:
         raise ValueError(found.note)
     turned = "; between seeds it is CIFAR-10 turned round: they differ under subtraction" if more < 0 else ""
     return found.p > 0.05, computed, {"found": found, "within": found.within(2), "turned": turned}
 
 
-def reverse_of_cifar10() -> Check:
-    ten, hundred = (
-        values(f"gradient/{d} clamp")[0] / values(f"gradient/{d} subtract")[0]
-        for d in ("cifar10", "cifar100")
-    )
-    return (ten - 1) * (hundred - 1) < 0, f"norms, clamp / subtract: {hundred:.2f} and {ten:.2f}"
-
-
 def rises_with_depth() -> Check:
-    rates, mean = values("car/svhn"), 70.6
-    rest = (8 * mean - rates.sum()) / 4
+    rates = values("car/svhn")
+    rest = (8 * values("stated/mean car svhn")[0] - rates.sum()) / 4
     listed = ", ".join(map(str, rates))
     return bool(rest >= rates[3]), f"layers 0 to 3: {listed}; 4 to 7 on average {rest:.1f}", {"rest": rest}
 
@@ -305,23 +167,11 @@ def falls_on_cifar10() -> Check:
     return bool(np.all(np.diff(rates) < 0)), ", ".join(map(str, rates))
 
 
-def strongest_inversion() -> Check:
-    ratios = {d: _ratio(d) for d in _OTHERS}
-    listed = "variance ratios: " + ", ".join(f"{d} {r:.3f}" for d, r in ratios.items())
-    return min(ratios, key=lambda d: ratios[d]) == "fashion-mnist", listed
-
-
 def holm_adjusted() -> Check:
     p = [METHODS["f_p"](values(f"{d}/clamp"), values(f"{d}/subtract")) for d in MAIN]
     together = adjusted(p)
     found, _ = paper_ratios()["fashion-mnist"]
     return p[3] < 0.05, f"p = {p[3]:.3f}; adjusted {together[3]:.3f}", {"p": p_value(found.p)}
-
-
-def more_aggressive() -> Check:
-    padding, flip = values("padding of easy, medium, hard"), values("flip in easy, medium, hard")
-    holds = bool(np.all(np.diff(padding) >= 0) and np.all(np.diff(flip) >= 0))
-    return holds, "padding " + ", ".join(f"{p:.0f}" for p in padding) + "; flip yes, no, yes"
 
 
 def two_clusters() -> Check:
@@ -332,32 +182,16 @@ def two_clusters() -> Check:
 
 
 def sweep_confirms() -> Check:
-    p = METHODS["f_p"](values("svhn-medium/clamp"), values("svhn-medium/subtract"))
+    found = _numbers({"ratio": ["ratio", "svhn-medium"], "p": ["f_p", "svhn-medium"]})
     majority, (failed, sound), fisher = _hard_failures()
-    computed = f"medium: variance ratio {_ratio('svhn-medium'):.2f}, p = {p:.2f}; hard: two clusters"
+    computed = "medium: variance ratio {ratio:.2f}, p = {p:.2f}; hard: two clusters".format(**found)
     numbers = {"majority": majority, "failed": failed, "sound": sound, "fisher": fisher}
-    return failed == 0 and p < 0.05, computed, numbers
-
-
-def above_92() -> Check:
-    means = {
-        f"{d}, {m}": values(f"{d}/{m}").mean()
-        for d in ("svhn", "fashion-mnist")
-        for m in ("clamp", "subtract")
-    }
-    listed = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
-    clamp = [mean for name, mean in means.items() if name.endswith("clamp")]
-    return all(m > 92 for m in clamp), listed
+    return failed == 0 and found["p"] < 0.05, computed, numbers
 
 
 def lower_at_every_layer() -> Check:
     lower = values("car/cifar100") < values("car/cifar10 standard")
     return bool(np.all(lower)), f"{int(lower.sum())} of {len(lower)} layers"
-
-
-def higher_under_clamping() -> Check:
-    c, s = values("gradient/cifar10 clamp")[0], values("gradient/cifar10 subtract")[0]
-    return bool(c > s), f"clamp {c}, subtract {s}"
 
 
 def neutral_only_for_means() -> Check:
@@ -367,10 +201,7 @@ def neutral_only_for_means() -> Check:
     shifts = {}
     for reduction in ("mean", "sum"):
         points = [rng.normal(size=(10, 4)) for _ in range(50)]
-        gaps = [
-            _supcon(p, labels, 0.4, "subtract", reduction) - _supcon(p, labels, 0.0, "none", reduction)
-            for p in points
-        ]
+        gaps = [_supcon(p, labels, 0.4, reduction) - _supcon(p, labels, 0.0, reduction) for p in points]
         shifts[reduction] = float(np.ptp(gaps))
     spread = (
         f"the added term varies by {shifts['mean']:.0e} (mean) and {shifts['sum']:.0e} (sum) over 50 points"
@@ -380,33 +211,9 @@ def neutral_only_for_means() -> Check:
 
 def nearly_six() -> Check:
     found, _ = paper_ratios()["cifar10"]
-    ratio, robust = _ratio("cifar10"), f"{number(found.ratio)} {between(found.interval)}"
+    ratio = METHODS["ratio"](values("cifar10/clamp"), values("cifar10/subtract"))
+    robust = f"{number(found.ratio)} {between(found.interval)}"
     return abs(ratio - 6) < 0.5, f"{ratio:.2f}", {"sd_ratio": ratio**0.5, "robust": robust}
-
-
-def over_60_early() -> Check:
-    rates = values("car/cifar10 standard")
-    return bool(np.all(rates[:2] > 60)), f"layers 0 and 1: {rates[0]} %, {rates[1]} %"
-
-
-def density_determines_rate() -> Check:
-    pairs = {
-        d: METHODS["expected_pairs"](values("batch"), values(f"classes/{d}"))
-        for d in ("cifar10", "svhn", "cifar100")
-    }
-    rates = {
-        "cifar10": values("car/cifar10 standard")[0],
-        "svhn": values("car/svhn")[0],
-        "cifar100": values("car/cifar100")[0],
-    }
-    listed = ", ".join(f"{d}: {pairs[d]:,.0f} pairs, {rates[d]} %" for d in pairs)
-    same_ranking = sorted(pairs, key=lambda d: pairs[d]) == sorted(rates, key=lambda d: rates[d])
-    return same_ranking, listed
-
-
-def vanishes_at_layer_7() -> Check:
-    standard, low = values("car/cifar10 standard")[7], values("car/cifar10 low")[7]
-    return bool(abs(standard - low) < 0.05), f"{standard} % and {low} %"
 
 
 def gone_by_layer_2() -> Check:
@@ -414,29 +221,51 @@ def gone_by_layer_2() -> Check:
     return bool(abs(ratios[2] - 1) < 0.05), f"{ratios[2]:.2f}"
 
 
-def fixed_pipeline() -> Check:
-    padding = values("padding of easy, medium, hard")
-    return bool(np.ptp(padding) == 0), "padding 12 (CIFAR, SVHN), 4 (Fashion-MNIST), 4 and 6 (sweep)"
-
-
 def same_rows() -> Check:
     same = bool(np.array_equal(values("cifar10/subtract/detach"), values("cifar10-low/subtract/detach")))
     return same, "seven equal values" if same else "different values"
 
 
-def check_claims() -> list[tuple[dict[str, str], bool | None, str, str]]:
+def check_claims() -> list[tuple[dict[str, Any], bool | None, str, str]]:
     """Return each claim, whether it holds (None if that cannot be told), what was computed, and a remark."""
     out = []
     for claim in paper_data("claims.toml")["claim"]:
-        check: Callable[[], Check] | None = globals()[claim["check"]] if "check" in claim else None
-        holds, computed, *numbers = check() if check is not None else (None, "-")
+        check = globals()[claim["check"]]() if "check" in claim else _compared(claim)
+        holds, computed, *numbers = check
         remark = claim.get("comment", "")
         out.append((claim, holds, computed, remark.format(**numbers[0]) if numbers else remark))
     return out
 
 
+def _compared(claim: dict[str, Any]) -> Check:
+    numbers = _numbers(claim.get("numbers", {}))
+    holds = [_is_true(comparison.format(**numbers)) for comparison in claim.get("holds", ())]
+    return all(holds) if holds else None, claim.get("computed", "-").format(**numbers), numbers
+
+
+def _numbers(named: dict[str, str | list[str]]) -> dict[str, Any]:
+    """Return published values, and methods on them or on numbers that come before."""
+    found: dict[str, Any] = {}
+    for name, what in named.items():
+        if isinstance(what, str):
+            found[name] = values(what)
+            continue
+        method, *on = what
+        both = on if on[0] not in SETTINGS else [f"{on[0]}/{arm}" for arm in ("clamp", "subtract")]
+        found[name] = METHODS[method](*([found[x]] if x in found else values(x) for x in both))
+    return found
+
+
+def _is_true(comparison: str) -> bool:
+    """Return whether a chain of numbers such as `0.8 < 1.72 < 1.25` is in order."""
+    words = comparison.split()
+    pairs = zip(words[::2], words[1::2], words[2::2], strict=False)
+    return all(_COMPARED[sign](float(a), float(b)) for a, sign, b in pairs)
+
+
 ClaimVerdict = Literal["reproduces", "differs", "not derivable"]
-VERDICTS: tuple[ClaimVerdict, ...] = ("reproduces", "differs", "not derivable")
+VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
+SECTIONS: list[str] = paper_data("claims.toml")["sections"]
 
 
 @dataclass(frozen=True)
@@ -444,12 +273,9 @@ class Finding:
     """One claim and its verdict.
 
     Attributes:
-        section: of the paper.
-        where: the table or passage.
+        where: the table or passage of the paper.
         what: the quantity, or the words of the claim.
-        printed: as the paper has it.
         computed: from the published values.
-        verdict: whether the two agree.
         comment: the computation that does give the printed number, what is missing, or what to know.
     """
 
@@ -470,21 +296,6 @@ def check_paper() -> list[Finding]:
         place = (claim["section"], claim["where"], claim["says"])
         findings.append(Finding(*place, "in words", computed, verdict, remark))
     return sorted(findings, key=lambda f: SECTIONS.index(f.section))
-
-
-SECTIONS = (
-    "Abstract and introduction",
-    "4 Methods",
-    "5.1 Set-up",
-    "5.2 CIFAR-10",
-    "6 Mechanism",
-    "7 Generalisation",
-    "8 Discussion",
-    "9 Limitations and conclusion",
-    "Appendix A, per-seed results",
-    "Appendix B, SVHN CAR",
-    "Appendix D, normality",
-)
 
 
 def summary(findings: Iterable[Finding]) -> dict[str, int]:
@@ -575,21 +386,22 @@ def answer() -> list[Point]:
     """Return every conclusion that the check changes, the weightiest first."""
     out = []
     for point in paper_data("answer.toml")["point"]:
-        numbers = globals()[point["numbers"]]() if "numbers" in point else {}
+        source = point.get("numbers", {})
+        numbers = globals()[source]() if isinstance(source, str) else _numbers(source)
         out.append(Point(point["title"], " ".join(point["text"].split()).format(**numbers)))
     return out
 
 
 def _central_claim() -> dict[str, Any]:
     found, together = paper_ratios()["cifar10"]
-    if found.ratio is None or found.interval is None:
+    if found.ratio is None or found.interval is None or found.p is None or together is None:
         raise ValueError(found.note)
     return {
         **_judged("cifar10"),
         "sd_ratio": number(found.ratio**0.5),
         "doubled": found.above(2),
-        "alone": _word(found.p),
-        "of_four": _word(together),
+        "alone": word_of(found.p),
+        "of_four": word_of(together),
         "factor": found.interval.high / found.interval.low,
     }
 
@@ -604,10 +416,6 @@ def _judged(setting: str) -> dict[str, str]:
     }
 
 
-def _word(p: float | None) -> str:
-    return "-" if p is None else word_of(p)
-
-
 def _which_assumption() -> dict[str, Any]:
     arms = _arms("cifar10")
     clamp, subtract = map(_twins, arms)
@@ -618,7 +426,7 @@ def _which_assumption() -> dict[str, Any]:
     first, second = (replace(arm, seeds=np.arange(len(arm.values))) for arm in arms)
     by_run, by_seed = (p_value(seed_jackknife(*pair, 0.95).p) for pair in ((first, second), arms))
     unpaired, paired = (p_value(robust_ratio(*arms, pairs=pairs).p) for pairs in (False, True))
-    means, medians = _two_way("margin")
+    cells = [values(f"cifar10/{m}/{s}") for m in ("clamp", "subtract") for s in ("detach", "direct")]
     return {
         "clamp": number(clamp.correlation),
         "subtract": number(subtract.correlation),
@@ -631,8 +439,8 @@ def _which_assumption() -> dict[str, Any]:
         "by_seed": by_seed,
         "unpaired": unpaired,
         "paired": paired,
-        "means": means,
-        "medians": medians,
+        "means": METHODS["two_way_means_margin"](*cells),
+        "medians": METHODS["two_way_medians_margin"](*cells),
     }
 
 
@@ -682,19 +490,8 @@ def _hard_failures() -> tuple[float, list[int], float]:
     return majority, failed, float(stats.fisher_exact([[n, 5 - n] for n in failed]).pvalue)
 
 
-def _stability() -> dict[str, Any]:
-    direct, detach = (values(f"cifar10-low/clamp/{mode}") for mode in ("direct", "detach"))
-    return {
-        "direct": direct.var(ddof=1),
-        "detach": detach.var(ddof=1),
-        "p": METHODS["f_p"](direct, detach),
-    }
-
-
 def _test_set() -> dict[str, Any]:
-    arm = published_arm("cifar10", "subtract")
-    bound = noise_from_accuracies("", arm.values, int(values("test images, cifar10")[0]), 100.0).floor
-    return {"within": arm.within_variance, "bound": bound}
+    return dict(zip(("within", "bound"), _bounded("cifar10", "subtract"), strict=True))
 
 
 def audit_published(settings: tuple[str, ...] = MAIN) -> AuditResult:

@@ -103,9 +103,9 @@ def published_arm(setting: str, margin_type: str) -> Group:
     )
 
 
-def mode_arm(setting: str, margin_type: str, mode: str) -> Group:
-    """Return the accuracies of a margin type in one stability mode, by seed."""
-    accuracies = values(f"{setting}/{margin_type}/{mode}")
+def mode_arm(arm: str, mode: str) -> Group:
+    """Return the accuracies of an arm, such as `cifar10/clamp`, in one stability mode, by seed."""
+    accuracies = values(f"{arm}/{mode}")
     return Group(mode, accuracies, np.zeros(len(accuracies), int), np.arange(len(accuracies)))
 
 
@@ -135,10 +135,6 @@ def _variance(x: Floats) -> float:
     return float(x.var(ddof=1))
 
 
-def _sd(x: Floats) -> float:
-    return float(x.std(ddof=1))
-
-
 def _ratio(x: Floats, y: Floats) -> float:
     return _variance(x) / _variance(y)
 
@@ -147,16 +143,8 @@ def _levene(center: str) -> Method:
     return lambda *groups: float(stats.levene(*groups, center=center).pvalue)
 
 
-def _welch(part: str) -> Method:
-    return lambda x, y: _welch_parts(tuple(x), tuple(y))[part]
-
-
-@cache
-def _welch_parts(x: tuple[float, ...], y: tuple[float, ...]) -> dict[str, float]:
-    test = stats.ttest_ind(x, y, equal_var=False)
-    low, high = test.confidence_interval(0.95)
-    parts = {"t": test.statistic, "df": test.df, "p": test.pvalue, "low": low, "high": high}
-    return {name: float(value) for name, value in parts.items()}
+def _welch(part: Callable[[Any], float]) -> Method:
+    return lambda x, y: float(part(stats.ttest_ind(x, y, equal_var=False)))
 
 
 def _two_way(center: str, effect: int) -> Method:
@@ -174,21 +162,13 @@ def _two_way(center: str, effect: int) -> Method:
     return compute
 
 
-def _margin_groups(center: str) -> Method:
-    return lambda a, b, c, d: _levene(center)(np.concatenate([a, b]), np.concatenate([c, d]))
-
-
-def _stability_groups(center: str) -> Method:
-    return lambda a, b, c, d: _levene(center)(np.concatenate([a, c]), np.concatenate([b, d]))
-
-
-def bootstrap_ends(x: Floats, y: Floats) -> tuple[float, float]:
-    """Follow the appendix as a script would: numpy's legacy generator, started with 42."""
-    return _bootstrap_ends(tuple(x), tuple(y))
+def _bootstrap(end: int) -> Method:
+    return lambda x, y: _bootstrap_ends(tuple(x), tuple(y))[end]
 
 
 @cache
 def _bootstrap_ends(x: tuple[float, ...], y: tuple[float, ...]) -> tuple[float, float]:
+    """Follow the appendix as a script would: numpy's legacy generator, started with 42."""
     generator = np.random.RandomState(42)
     # First one group, then the other, resample by resample: the order decides the draws.
     drawn = [[generator.randint(0, len(group), len(group)) for group in (x, y)] for _ in range(10_000)]
@@ -197,10 +177,6 @@ def _bootstrap_ends(x: tuple[float, ...], y: tuple[float, ...]) -> tuple[float, 
         ratios = first.var(axis=1, ddof=1) / second.var(axis=1, ddof=1)
     low, high = np.percentile(ratios, [2.5, 97.5])
     return float(low), float(high)
-
-
-def _margin(layer: int) -> Method:
-    return lambda ends, layers: float(ends[0] + (ends[1] - ends[0]) * layer / (layers[0] - 1))
 
 
 def components(arm: Group) -> tuple[float, float]:
@@ -220,7 +196,7 @@ def components(arm: Group) -> tuple[float, float]:
 METHODS: dict[str, Method] = {
     "size": _first(len),
     "mean": _first(np.mean),
-    "sd": _first(_sd),
+    "sd": _first(lambda x: x.std(ddof=1)),
     "variance": _first(_variance),
     "first_size": _first(len),
     "second_size": _second(len),
@@ -238,22 +214,22 @@ METHODS: dict[str, Method] = {
         for center in ("mean", "median")
         for i, effect in enumerate(("margin", "stability", "interaction"))
     },
-    "one_way_means_margin": _margin_groups("mean"),
-    "one_way_means_stability": _stability_groups("mean"),
-    "one_way_medians_margin": _margin_groups("median"),
-    "one_way_medians_stability": _stability_groups("median"),
+    "one_way_means_margin": lambda a, b, c, d: _levene("mean")([*a, *b], [*c, *d]),
+    "one_way_means_stability": lambda a, b, c, d: _levene("mean")([*a, *c], [*b, *d]),
+    "one_way_medians_margin": lambda a, b, c, d: _levene("median")([*a, *b], [*c, *d]),
+    "one_way_medians_stability": lambda a, b, c, d: _levene("median")([*a, *c], [*b, *d]),
     "four_cells_means": _levene("mean"),
     "four_cells_medians": _levene("median"),
-    "welch_t": _welch("t"),
-    "minus_welch_t": lambda x, y: -_welch("t")(x, y),
-    "welch_df": _welch("df"),
-    "welch_p": _welch("p"),
-    "welch_low": _welch("low"),
-    "welch_high": _welch("high"),
+    "welch_t": _welch(lambda test: test.statistic),
+    "minus_welch_t": _welch(lambda test: -test.statistic),
+    "welch_df": _welch(lambda test: test.df),
+    "welch_p": _welch(lambda test: test.pvalue),
+    "welch_low": _welch(lambda test: test.confidence_interval(0.95).low),
+    "welch_high": _welch(lambda test: test.confidence_interval(0.95).high),
     "shapiro_w": _first(lambda x: stats.shapiro(x).statistic),
     "shapiro_p": _first(lambda x: stats.shapiro(x).pvalue),
-    "bootstrap_low": lambda x, y: bootstrap_ends(x, y)[0],
-    "bootstrap_high": lambda x, y: bootstrap_ends(x, y)[1],
+    "bootstrap_low": _bootstrap(0),
+    "bootstrap_high": _bootstrap(1),
     "reduction": lambda x, y: float(100 * (1 - y[0] / x[0])),
     "quotient": lambda x, y: float(x[0] / y[0]),
     "difference": lambda x, y: float(x[0] - y[0]),
@@ -269,7 +245,7 @@ METHODS: dict[str, Method] = {
     "total": _first(np.sum),
     "total_without_dose_response": _first(lambda x: x.sum() - x[1]),
     "seeds": lambda sd, se: float((sd[0] / se[0]) ** 2),
-    **{f"margin_{layer}": _margin(layer) for layer in range(8)},
+    **{f"margin_{k}": lambda ends, layers, k=k: np.interp(k, [0, layers[0] - 1], ends) for k in range(8)},
 }
 
 # What a method is called where a person reads it.
