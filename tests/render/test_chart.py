@@ -11,7 +11,7 @@ import pytest
 
 from seedspread.render.chart import FORMATS, Axis, Chart, Mark, Panel, PlotError, chart_csv, log_ticks
 from seedspread.render.web import notebook_picture, panel_values, to_html
-from seedspread.render.with_matplotlib import write_chart
+from seedspread.render.with_matplotlib import save_chart
 
 ODD = "<script>alert(1)</script>"
 
@@ -25,6 +25,12 @@ MARKS = (
 CHART = Chart(
     "c", "title", "caption", "alt", (Panel(ODD, Axis("x", log=True, range=(0.5, 10)), Axis("y"), MARKS),)
 )
+
+
+def written(chart: Chart, folder: Path) -> list[bytes]:
+    paths = [folder / f"{chart.id}.{form}" for form in FORMATS]
+    save_chart(chart, *paths)
+    return [path.read_bytes() for path in paths]
 
 
 def test_plotly_knows_every_field() -> None:
@@ -62,7 +68,7 @@ def test_the_values_of_a_figure_are_a_table() -> None:
 
 def test_where_numbers_come_from_is_in_the_metadata_and_not_in_the_picture(tmp_path: Path) -> None:
     chart = replace(CHART, scale="84 runs & more")
-    pdf, svg, png = (path.read_bytes() for path in write_chart(chart, tmp_path, FORMATS))
+    pdf, svg, png = written(chart, tmp_path)
     assert b"title. caption. Data: 84 runs &amp; more." in svg
     assert b"84 runs" not in svg[svg.index(b"</metadata>") :]
     assert b"Data: 84 runs & more" in pdf
@@ -84,9 +90,9 @@ def test_what_is_not_finite_is_left_out_and_infinite_ends_stop_at_the_edge() -> 
 
 
 def test_pictures_are_written_and_the_same_twice(tmp_path: Path) -> None:
-    first = [path.read_bytes() for path in write_chart(CHART, tmp_path, FORMATS)]
+    first = written(CHART, tmp_path)
     assert [content[:4] for content in first] == [b"%PDF", b"<?xm", b"\x89PNG"]
-    assert first == [path.read_bytes() for path in write_chart(CHART, tmp_path, FORMATS)]
+    assert first == written(CHART, tmp_path)
     assert b"&lt;script&gt;" in first[1]
 
 

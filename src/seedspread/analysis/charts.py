@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,11 +25,11 @@ from seedspread.render.chart import (
     log_ticks,
 )
 from seedspread.runs.levels import arm_name, block_name, stratum_name
-from seedspread.stats.result import Interval
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison
-    from seedspread.analysis.sets import CompareResult
+    from seedspread.analysis.sets import Agreement, CompareResult
+    from seedspread.stats.result import Headline, Interval
 
 # The headline has a colour that no arm has.
 QUOTED = COLOURS[2]
@@ -79,7 +79,7 @@ def audit_chart(audit: AuditResult) -> Chart:
 
 def _forest_panel(audit: AuditResult) -> Panel:
     """Every ratio with its adjusted interval, and the means over strata."""
-    lines = [Line(c.title, c.headline.ratio, c.headline.shown_interval) for c in audit.comparisons]
+    lines = [Line.of(c.headline, c.title) for c in audit.comparisons]
     for f in audit.forests:
         name = f"average: {' vs '.join(forest_arms(f, audit.group))}"
         lines.append(Line(name, f.pooled, f.interval, COLOURS[3], sets_axis=False))
@@ -90,21 +90,31 @@ def _forest_panel(audit: AuditResult) -> Panel:
 
 @dataclass(frozen=True)
 class Line:
-    """A ratio with its interval, as a line of a panel; one that does not set the axis may run off it."""
+    """A ratio with its interval, as a line of a panel; one that does not set the axis may run off it.
+
+    `legend` is its kind, if a legend says what kinds of lines there are.
+    """
 
     name: str
     ratio: float | None
     interval: Interval | None
     colour: str = QUOTED
     label: str = ""
+    legend: str = ""
     sets_axis: bool = True
+
+    @classmethod
+    def of(
+        cls, headline: Headline, name: str, colour: str = QUOTED, label: str = "", legend: str = ""
+    ) -> Line:
+        return cls(name, headline.ratio, headline.shown_interval, colour, label, legend)
 
 
 def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
-    """Ratios below each other, on a logarithmic axis with a rule at 1."""
-    intervals = [line.interval for line in lines if line.interval and line.sets_axis]
-    ends = [e for i in intervals for e in (i.low, i.high) if 0 < e < math.inf]
-    low = max(min([*ends, 0.5]) / 1.5, 1 / _WIDEST)  # an axis that holds 1/2, 2 and all ends, within reason
+    """Ratios below each other, on a logarithmic axis that holds 1/2, 2 and all finite ends, within reason."""
+    intervals = (line.interval for line in lines if line.interval and line.sets_axis)
+    ends = [end for i in intervals for end in (i.low, i.high) if 0 < end < math.inf]
+    low = max(min([*ends, 0.5]) / 1.5, 1 / _WIDEST)
     high = min(max([*ends, 2.0]) * 1.5, _WIDEST)
     axis = Axis(axis_title, log=True, ticks=log_ticks(low, high), range=(low, high))
     sides = (-0.6, len(lines) - 0.4)
@@ -114,8 +124,9 @@ def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
         if line.ratio and line.interval is not None:
             label = line.label or f"{line.name}\n{number(line.ratio)} {between(line.interval)}"
             marks.append(
-                Mark("interval", line.name, (line.ratio,), (float(position),), (line.interval.low,),
-                     (line.interval.high,), (label,), line.colour)
+                Mark("interval", line.legend or line.name, (line.ratio,), (float(position),),
+                     (line.interval.low,), (line.interval.high,), (label,), line.colour,
+                     legend=bool(line.legend))
             )  # fmt: skip
     ticks = tuple((float(p), line.name) for p, line in zip(positions, lines, strict=True))
     return Panel(title, axis, Axis(ticks=ticks, range=sides), tuple(marks))
@@ -129,32 +140,21 @@ def _runs_panel(audit: AuditResult, c: Comparison) -> Panel:
     names = [arm_name(audit.group, strip.group) for strip in strips]
     marks: list[Mark] = []
     for i, (name, strip) in enumerate(zip(names, strips, strict=True)):
-        values = np.array(strip.values)
-        mean, sd = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
-        pairs = list(zip(strip.values, strip.blocks, strict=True))
-        dots = [
-            Dots(block_name(audit.blocks, block), [value for value, own in pairs if own == block])
-            for block in blocks
-        ]
-        marks += arm_marks(name, i, colours[strip.group], mean, sd, dots)
+        values, at = np.array(strip.values), list(zip(strip.values, strip.blocks, strict=True))
+        sd = float(values.std(ddof=1)) if len(values) > 1 else None
+        dots = [Dots(block_name(audit.blocks, b), [value for value, own in at if own == b]) for b in blocks]
+        marks += arm_marks(name, i, colours[strip.group], float(values.mean()), sd, dots)
     return Panel(c.title, arms_axis(names), Axis(audit.value), tuple(marks))
 
 
 def _ratios_panel(c: Comparison, title: str) -> Panel:
     """A picture has no caption: its legend says which ratios to trust, and a star which is the headline."""
-    panel = methods_panel(c, title)
-    if panel is None:
-        return Panel("no ratio with an interval", Axis(), Axis(), ())
     counted = ", looks counted" if c.headline.looks else ""
     names = {
         QUOTED: f"ratio, each seed counted once (* the headline{counted})",
         GREY: "ratio, every run as independent",
     }
-    marks = (m if m.kind == "rule" else replace(m, name=names[m.colour], legend=True) for m in panel.marks)
-    ticks = tuple(
-        (place, f"* {name}" if name == c.headline.method else name) for place, name in panel.y.ticks
-    )
-    return replace(panel, y=replace(panel.y, ticks=ticks), marks=tuple(marks))
+    return methods_panel(c, title, names) or Panel("no ratio with an interval", Axis(), Axis(), ())
 
 
 def arms_axis(arms: Sequence[str]) -> Axis:
@@ -188,8 +188,11 @@ def arm_marks(
     return out
 
 
-def methods_panel(c: Comparison, title: str) -> Panel | None:
-    """The ratio of a comparison by every method that has an interval; None if none has."""
+def methods_panel(c: Comparison, title: str, legend: Mapping[str, str] | None = None) -> Panel | None:
+    """The ratio of a comparison by every method that has an interval; None if none has.
+
+    With a legend, what each color means, a star marks the headline.
+    """
     tests = [t for t in c.tests if t.key in _SHOWN and t.interval is not None and t.estimate]
     if not tests:
         return None
@@ -198,7 +201,10 @@ def methods_panel(c: Comparison, title: str) -> Panel | None:
         # The headline's is adjusted, as all else that is said of it.
         interval, p = (c.headline.shown_interval, c.p_adjusted) if t.key == HEADLINE else (t.interval, t.p)
         label = f"{t.name}\n{number(t.estimate)} {between(interval)}\np = {p_value(p)}"
-        lines.append(Line(t.name, t.estimate, interval, QUOTED if t.key in _SEED_UNIT else GREY, label))
+        colour = QUOTED if t.key in _SEED_UNIT else GREY
+        star = "* " if legend and t.name == c.headline.method else ""
+        kind = legend[colour] if legend else ""
+        lines.append(Line(f"{star}{t.name}", t.estimate, interval, colour, label, kind))
     return lines_panel(lines, f"variance ratio, {arms_of(c)}", title)
 
 
@@ -216,18 +222,23 @@ def sets_chart(result: CompareResult) -> Chart:
     if lines > MOST_LINES:
         raise PlotError(f"a picture of {lines} ratios is not legible; take at most {MOST_LINES}")
     several, first = len(result.names) > 2, result.names[0]
-    names = [c.title if several else stratum_name(c.by, c.stratum) for c in spread.comparisons]
-    shown = [(c.headline.ratio, c.headline.shown_interval) for c in spread.comparisons]
-    changes = [Line(name, *ratio) for name, ratio in zip(names, shown, strict=True)]
-    ratios = []
-    for a in result.agreements:  # the ratio in either set, and under them what one is over the other
-        sides = (answer.headline for answer in a.answers)
-        beside = (f"{a.title}: {a.first}", a.source, f"{a.source} over {a.first}")
-        for name, h, colour in zip(beside, (*sides, a.headline), (*COLOURS[:2], QUOTED), strict=True):
-            ratios.append(Line(name, h.ratio, h.shown_interval, colour))
+    changes = [
+        Line.of(c.headline, c.title if several else stratum_name(c.by, c.stratum)) for c in spread.comparisons
+    ]
+    ratios = [line for a in result.agreements for line in _agreement_lines(a)]
     title = f"variance, all over {first}" if several else f"variance, {result.names[1]} over {first}"
     axis = f"ratio, {spread.level:.0%} interval, adjusted"
     panels = lines_panel(changes, axis, title), lines_panel(ratios, axis, "the arms' ratios in each set")
     rows = max(sum(-(-len(name) // _SETS_NAME_LINE) for _, name in panel.y.ticks) for panel in panels)
     scale = f"{spread.rows:,} runs from {spread.source}"
     return Chart("compare", "", "", "", panels, scale, height=max(1.0, 0.5 + 0.06 * rows))
+
+
+def _agreement_lines(a: Agreement) -> list[Line]:
+    """The ratio in either set, and under them what one is over the other."""
+    first, second = (answer.headline for answer in a.answers)
+    return [
+        Line.of(first, f"{a.title}: {a.first}", COLOURS[0]),
+        Line.of(second, a.source, COLOURS[1]),
+        Line.of(a.headline, f"{a.source} over {a.first}"),
+    ]

@@ -41,7 +41,7 @@ def train(
     ] = None,
     seed: Annotated[int | None, option("The run's seed.", min=0)] = None,
     continued: Annotated[
-        Path | None, option("Continue this finished run with more epochs: --set training.epochs=20.", "--from")
+        Path | None, option("Continue this finished run for more epochs: --set training.epochs=20.", "--from")
     ] = None,
     out: Annotated[Path | None, "The run's folder; the default is runs/KEY."] = None,
     resume: Annotated[bool, "Resume from the last checkpoint, if there is one."] = False,

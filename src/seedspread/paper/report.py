@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -42,31 +41,15 @@ def paper_setting(config: RunConfig) -> str | None:
 
     Depth, width, epochs and the like are its scale, and may differ.
     """
-    name = _candidate(config)
-    if name is None or config.training.rule != "layer_local":
-        return None  # other data, or another method
-    paper = paper_config(name)
-    same_data = (config.data.labels, config.data.pipeline) == (paper.data.labels, paper.data.pipeline)
-    return name if same_data and _margins_of(config) == _margins_of(paper) else None
+    same = (name for name in SETTINGS if _studied(config) == _studied(paper_config(name)))
+    return next(same, None) if config.training.rule == "layer_local" else None
 
 
-def _candidate(config: RunConfig) -> str | None:
-    name = config.data.name
-    if name == "cifar10":
-        return "cifar10-low" if config.objective.margin_first == 0.2 else "cifar10"
-    if name == "svhn":
-        augment = config.data.augment or "svhn-easy"
-        levels = {"svhn-easy": "svhn", "svhn-medium": "svhn-medium", "svhn-hard": "svhn-hard"}
-        return levels.get(augment) if isinstance(augment, str) else None
+def _studied(config: RunConfig) -> tuple[object, ...]:
     # The sample inside the package is one of Fashion-MNIST.
-    if name in ("fashion-mnist", "fashion-mnist-sample"):
-        return "fashion-mnist"
-    return name if name == "cifar100" else None
-
-
-def _margins_of(config: RunConfig) -> tuple[object, ...]:
+    data = config.data.name.removesuffix("-sample"), config.data.labels, config.data.pipeline
     o = config.objective
-    return o.margin_first, o.margin_last, o.margin_schedule, o.margin_exponent
+    return *data, o.margin_first, o.margin_last, o.margin_schedule, o.margin_exponent
 
 
 def is_papers_level(config: RunConfig, setting: str, factor: str) -> bool:
@@ -208,11 +191,6 @@ class PaperTable(PublishedColumns):
         """Return what is printed of a setting's two arms, by method; a dash if nothing."""
         return [self.printed([f"{name_of(s)}/{arm}" for arm in (CHANGED, BASELINE)], m) for m in methods]
 
-    def layer_columns(self, measured: Sequence[str], derived: str) -> tuple[Column, ...]:
-        if not self.judge:
-            return self.columns((*measured, derived))
-        return (*map(Column, measured), Column(derived, "computed"), Column(derived, "printed"))
-
     def layer_row(
         self, head: str, own: Sequence[str], paper: Sequence[str], *derived: str
     ) -> tuple[str, ...]:
@@ -220,6 +198,16 @@ class PaperTable(PublishedColumns):
         if self.judge:
             return (head, *own, *derived)
         return self.row((head,), (*own, derived[0]), (*paper, derived[1]))
+
+    def by_layer(
+        self, name: str, title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], note: str
+    ) -> Table:
+        """Return a table of such rows; the last heading is of what is derived."""
+        *measured, derived = heads
+        columns = self.columns(heads)
+        if self.judge:
+            columns = (*map(Column, measured), Column(derived, "computed"), Column(derived, "printed"))
+        return self.table(name, title, (Column("layer"), *columns), rows, note)
 
     def table(
         self, name: str, title: str, columns: Sequence[Column], rows: Sequence[tuple[str, ...]], note: str
@@ -240,29 +228,6 @@ def _margins_at(layer: int, *configs: RunConfig | None) -> str:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
-
-
-def rates_by_margin(data: ReportData) -> Table | None:
-    """Make Table 7: the clamp activation rate by layer under both schedules."""
-    standard, low = of_paper(data, "cifar10"), of_paper(data, "cifar10-low")
-    first, second = rate(standard), rate(low)
-    if standard is None or low is None or first is None or second is None:
-        return None
-    both = PaperTable(7, data, standard, low)
-    names = ("car/cifar10 standard", "car/cifar10 low")
-    paper = [series(name).values[:0] if both.judge else series(name).values / 100 for name in names]
-    papers = (paper_config("cifar10"), paper_config("cifar10-low"))
-    rows = []
-    for layer, (a, b, x, y) in enumerate(zip_longest(first.mean, second.mean, *paper)):
-        own = (_margins_at(layer, standard.parameters, low.parameters), _percent(a), _percent(b))
-        printed = (_margins_at(layer, *papers), _percent(x), _percent(y))
-        cut = "-" if a is None or b is None or a == 0 else f"{1 - b / a:.1%}"
-        stated = _unit(both.printed(names, f"reduction {layer}"), "%")
-        rows.append(both.layer_row(str(layer), own, printed, cut, stated))
-    columns = both.layer_columns(("margin (std / low)", "CAR (std)", "CAR (low)"), "reduction")
-    title = "Clamp activation rate (CAR) by layer and margin: CIFAR-10"
-    note = "Clamp runs with their final weights, mean over seeds" + _depths(standard)
-    return both.table("rates-by-margin", title, (Column("layer"), *columns), rows, note)
 
 
 def _unit(text: str, unit: str) -> str:
@@ -302,12 +267,12 @@ def gradients(data: ReportData, name: str) -> Table | None:
         ]
         stated = both.printed([f"gradient/{name} {arm}" for arm in (over, under)], f"quotient {layer}")
         rows.append(both.layer_row(f"L{layer}", own, printed, ratio, _unit(stated, "×")))
-    columns = both.layer_columns(("margin", "clamp", "subtract"), f"ratio ({over} / {under})")
     note = "One batch with the final weights, mean ± sd over seeds"
     if flipped:
         note += "; the paper has a single seed here, and turns the ratio round"
     title = f"Gradient norms by layer: {SETTINGS[name]['title']}"
-    return both.table(f"gradients-{name}", title, (Column("layer"), *columns), rows, note + _depths(s))
+    heads = ("margin", "clamp", "subtract", f"ratio ({over} / {under})")
+    return both.by_layer(f"gradients-{name}", title, heads, rows, note + _depths(s))
 
 
 def _stated(name: str, arm: str) -> list[str]:
@@ -321,36 +286,51 @@ def _with_sd(p: LayerBand, layer: int) -> str:
     return f"{p.mean[layer]:.3f}" + ("" if p.sd is None else f" ± {p.sd[layer]:.3f}")
 
 
-def rates_across(data: ReportData, name: str) -> Table | None:
-    """Make Table 11 (CIFAR-100) or 18 (SVHN): the rate by layer beside CIFAR-10's."""
+def rates(data: ReportData, name: str) -> Table | None:
+    """Make Table 7 (the low margin), 11 (CIFAR-100) or 18 (SVHN): the rate by layer beside CIFAR-10's."""
     base, other = of_paper(data, "cifar10"), of_paper(data, name)
     first, second = rate(base), rate(other)
     if base is None or other is None or first is None or second is None:
         return None
-    both = PaperTable({"cifar100": 11, "svhn": 18}[name], data, base, other)
-    names = (f"car/{name}", "car/cifar10 standard")
-    printed_rates = [series(n).values / 100 for n in reversed(names)]
-    paper = [values[: 0 if both.judge else len(printed_rates[1])] for values in printed_rates]
+    low = name == "cifar10-low"
+    both = PaperTable({"cifar10-low": 7, "cifar100": 11, "svhn": 18}[name], data, base, other)
+    names = ("car/cifar10 standard", "car/cifar10 low" if low else f"car/{name}")
+    published = [series(n).values / 100 for n in names]
+    paper = [values[: 0 if both.judge else len(published[1])] for values in published]
     rows = []
-    for layer, (a, b, x, y) in enumerate(zip_longest(first.mean, second.mean, *paper)):
-        if b is None and y is None:
-            continue  # SVHN is printed to layer 3 only
-        stated = _signed(both.printed(names, f"difference {layer}"))
-        own, printed = (_percent(a), _percent(b)), (_percent(x), _percent(y))
-        rows.append(both.layer_row(str(layer), own, printed, _points(a, b), stated))
+    # Of SVHN the paper prints layers 0 to 3 only.
+    for layer in range(max(len(second.mean), len(paper[1]))):
+        shares = (first.mean, second.mean, *paper)
+        a, b, x, y = (share[layer] if layer < len(share) else None for share in shares)
+        own, printed = [_percent(a), _percent(b)], [_percent(x), _percent(y)]
+        if low:
+            own = [_margins_at(layer, base.parameters, other.parameters), *own]
+            printed = [_margins_at(layer, paper_config("cifar10"), paper_config(name)), *printed]
+            derived = "-" if a is None or b is None or a == 0 else f"{1 - b / a:.1%}"
+            stated = _unit(both.printed(names, f"reduction {layer}"), "%")
+        else:
+            derived, stated = _points(a, b), _signed(both.printed(names[::-1], f"difference {layer}"))
+        rows.append(both.layer_row(str(layer), own, printed, derived, stated))
+    note = "mean over seeds" + _depths(base if low else other)
+    if low:
+        title = "Clamp activation rate (CAR) by layer and margin: CIFAR-10"
+        heads = ("margin (std / low)", "CAR (std)", "CAR (low)", "reduction")
+        note = f"Clamp runs with their final weights, {note}"
+        return both.by_layer("rates-by-margin", title, heads, rows, note)
     means = [f"{series(f'stated/mean car {n}').values[0]:.1f}%" for n in ("cifar10", name)]
-    difference = both.printed(names, "difference_of_means")
+    difference = both.printed(names[::-1], "difference_of_means")
     if difference == "-":
         stated_means = (f"stated/mean car {name}", "stated/mean car cifar10")
         difference = both.printed(stated_means, "difference_of_means")
-    a, b = float(first.mean.mean()), float(second.mean.mean())
     # The paper publishes four of SVHN's eight layers: its mean can only be quoted.
-    own_means, derived = (means, "-") if both.judge else ([_percent(a), _percent(b)], _points(a, b))
-    rows.append(both.layer_row("mean, all layers", own_means, means, derived, _signed(difference)))
-    columns = both.layer_columns([f"CAR ({SETTINGS[n]['title']})" for n in ("cifar10", name)], "difference")
+    own, derived = means, "-"
+    if not both.judge:
+        a, b = float(first.mean.mean()), float(second.mean.mean())
+        own, derived = [_percent(a), _percent(b)], _points(a, b)
+    rows.append(both.layer_row("mean, all layers", own, means, derived, _signed(difference)))
+    heads = (*(f"CAR ({SETTINGS[n]['title']})" for n in ("cifar10", name)), "difference")
     title = f"Clamp activation rate (CAR): CIFAR-10 against {SETTINGS[name]['title']}"
-    note = "Clamp runs, standard margins, mean over seeds" + _depths(other)
-    return both.table(f"rates-{name}", title, (Column("layer"), *columns), rows, note)
+    return both.by_layer(f"rates-{name}", title, heads, rows, f"Clamp runs, standard margins, {note}")
 
 
 def _points(a: float | None, b: float | None) -> str:
@@ -458,23 +438,19 @@ def hyperparameters(data: ReportData) -> Table | None:
     configured = [s for s in data.settings if isinstance(s.parameters, RunConfig)]
     if not configured:
         return None
-    chosen = {s.name: _of_all(s.all_parameters) for s in configured}
+    own = {s.name: _of_all(s.all_parameters) for s in configured}
     papers = {
         s.name: _of_all((paper_config(s.published.name),)) for s in configured if s.published is not None
     }
-    rows = []
-    for name in next(iter(chosen.values())):
-        own = _values_listed({title: values[name] for title, values in chosen.items()})
-        paper = _values_listed({title: values[name] for title, values in papers.items()}) if papers else ""
-        rows.append((name, own) if is_published(data) or not papers else (name, own, paper))
-    if not papers:
-        heads: tuple[str, ...] = ("these runs",)
-    else:
-        heads = ("the paper's",) if is_published(data) else ("these runs", "the paper's")
-    columns = tuple(Column(text) for text in ("parameter", *heads))
-    return Table(
-        "hyperparameters", "Hyperparameters", columns, tuple(rows), "the paper's Table 2" if papers else ""
-    )
+    groups = {"these runs": {} if is_published(data) else own, "the paper's": papers}
+    shown = {head: settings for head, settings in groups.items() if settings}
+    rows = [
+        (name, *(_values_listed({s: values[name] for s, values in some.items()}) for some in shown.values()))
+        for name in paper_data("hyperparameters.toml")
+    ]
+    columns = tuple(Column(text) for text in ("parameter", *shown))
+    follows = "the paper's Table 2" if papers else ""
+    return Table("hyperparameters", "Hyperparameters", columns, tuple(rows), follows)
 
 
 def _values_listed(values: dict[str, str]) -> str:
@@ -587,12 +563,12 @@ class PaperReport(Extension):
     def exhibits(self, data: ReportData) -> dict[str, list[Table | Chart | None]]:
         return {
             "setup": [hyperparameters(data)],
-            "layers": [dose_response(data), rates_by_margin(data), gradients(data, "cifar10")],
+            "layers": [dose_response(data), rates(data, "cifar10-low"), gradients(data, "cifar10")],
             "datasets": [
                 datasets(data),
-                rates_across(data, "cifar100"),
+                rates(data, "cifar100"),
                 gradients(data, "cifar100"),
-                rates_across(data, "svhn"),
+                rates(data, "svhn"),
                 sweep(data),
             ],
         }

@@ -3,7 +3,6 @@
 import io
 import math
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,13 +39,6 @@ class Picture(Figure):
         out = io.BytesIO()
         self.savefig(out, format="png", dpi=120)
         return out.getvalue()
-
-
-def write_chart(chart: Chart, folder: Path, formats: Sequence[str]) -> list[Path]:
-    """Write `ID.pdf` and so on, and return the paths."""
-    paths = [folder / f"{chart.id}.{form}" for form in formats]
-    save_chart(chart, *paths)
-    return paths
 
 
 def save_chart(chart: Chart, *paths: Path) -> None:

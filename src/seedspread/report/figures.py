@@ -132,19 +132,17 @@ def answer_charts(data: ReportData) -> list[Chart]:
 def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
     s, c = drawn[0]
     lines = [
-        Line(
+        Line.of(
+            c.headline,
             f"{s.name}\n{arms_of(c)}, {seed_counts(c.seeds)}",
-            c.headline.ratio,
-            c.headline.shown_interval,
             GREY if c.failures else QUOTED,
             f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_adjusted)}",
+            "runs fail, or fall into two clusters: not to be judged so"
+            if c.failures
+            else "each seed counted once, 95% interval",
         )
         for s, c in drawn
     ]
-    names = {
-        QUOTED: "each seed counted once, 95% interval",
-        GREY: "runs fail, or fall into two clusters: not to be judged so",
-    }
     places = range(len(drawn) - 1, -1, -1)
     pooled = [
         (p, c.pooled_test.ratio) for p, (_, c) in zip(places, drawn, strict=True) if c.pooled_test.ratio
@@ -160,7 +158,6 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
     compared = arms_of(c) if one else f"each {s.group} over {c.baseline_name}"
     metric = "" if s.metric.name == "accuracy" else f" ({s.metric.title or s.metric.name})"
     panel = lines_panel(lines, f"variance ratio, {compared}{metric}", "")
-    marks = (m if m.kind == "rule" else replace(m, name=names[m.colour], legend=True) for m in panel.marks)
     ratios = "; ".join(f"{s.name}, {_ratio_words(c)}" for s, c in drawn)
     looks = " Where a study was looked at while it grew, it counts the looks."
     return Chart(
@@ -171,7 +168,7 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
         "An interval that crosses 1 leaves the direction open. Where comparisons are judged together, it is "
         f"adjusted.{looks if any(c.headline.looks for _, c in drawn) else ''}",
         f"Variance ratios with 95% intervals. {ratios}.",
-        (replace(panel, marks=(*marks, independent)),),
+        (replace(panel, marks=(*panel.marks, independent)),),
         origins([s for s, _ in drawn]),
         height=0.45 + 0.14 * len(drawn),
     )
@@ -202,10 +199,9 @@ def _forest_chart(data: ReportData, audit: AuditResult, forest: Forest, chart_id
     names = {c.stratum: s.name for s in data.settings if s.audit is audit for c in s.comparisons}
     arms = arms_of(rows[0])
     lines = [
-        Line(
+        Line.of(
+            c.headline,
             f"{names.get(c.stratum, joined_levels(c.stratum))}\n{arms}",
-            c.headline.ratio,
-            c.headline.shown_interval,
             label=f"{c.title}\n{number(c.headline.ratio)} {between(c.headline.shown_interval)}\n"
             f"p = {p_value(c.p_adjusted)}",
         )

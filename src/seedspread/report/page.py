@@ -338,7 +338,7 @@ def write_figures(
     report: Report, folder: Path, tell: Callable[[str], None], everything: bool = False
 ) -> list[Path]:
     """Write a paper's figures as PDF and PNG, or every one and SVG too; and their captions."""
-    from seedspread.render.with_matplotlib import write_chart  # noqa: PLC0415 - slow, and not in the base
+    from seedspread.render.with_matplotlib import save_chart  # noqa: PLC0415 - slow, and not in the base
 
     _make(folder)
     charts = report.charts if everything else report.for_a_paper[0]
@@ -346,7 +346,9 @@ def write_figures(
     for place, chart in enumerate(charts, 1):
         tell(f"drawing {chart.id}, {place} of {len(charts)}")
         with _may_fail(folder, "written"):
-            out += write_chart(chart, folder, FORMATS if everything else _PICTURES)
+            paths = [folder / f"{chart.id}.{form}" for form in (FORMATS if everything else _PICTURES)]
+            save_chart(chart, *paths)
+        out += paths
     captions = [f"**{chart.id}**: {markdown_text(caption_of(chart))}\n" for chart in charts]
     return [*out, _write(folder / "captions.md", "\n".join(captions))]
 
