@@ -12,10 +12,9 @@ from seedspread.paper.check import Finding, audit_published, check_paper
 from seedspread.paper.report import PaperReport, paper_config, paper_values
 from seedspread.paper.values import MAIN, SETTINGS, published_runs, series
 from seedspread.render.table import Column, Table
-from seedspread.report.extension import Point, ReportData, Scale, Setting, ordered, slug
+from seedspread.report.extension import Point, ReportData, Scale, Section, Setting, ordered, slug
 from seedspread.report.layers import LayerBand
 from seedspread.report.page import Report, write_page
-from seedspread.report.sections import Section
 from seedspread.runs.metrics import metric_of
 from seedspread.version import __version__
 

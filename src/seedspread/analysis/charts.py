@@ -28,7 +28,7 @@ from seedspread.runs.levels import arm_name, block_name, stratum_name
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison
-    from seedspread.analysis.sets import Agreement, CompareResult
+    from seedspread.analysis.sets import CompareResult
     from seedspread.stats.result import Headline, Interval
 
 # The headline has a colour that no arm has.
@@ -225,20 +225,15 @@ def sets_chart(result: CompareResult) -> Chart:
     changes = [
         Line.of(c.headline, c.title if several else stratum_name(c.by, c.stratum)) for c in spread.comparisons
     ]
-    ratios = [line for a in result.agreements for line in _agreement_lines(a)]
+    ratios: list[Line] = []
+    for a in result.agreements:  # the ratio in either set, and under them what one is over the other
+        own, other = (answer.headline for answer in a.answers)
+        ratios.append(Line.of(own, f"{a.title}: {a.first}", COLOURS[0]))
+        ratios.append(Line.of(other, a.source, COLOURS[1]))
+        ratios.append(Line.of(a.headline, f"{a.source} over {a.first}"))
     title = f"variance, all over {first}" if several else f"variance, {result.names[1]} over {first}"
     axis = f"ratio, {spread.level:.0%} interval, adjusted"
     panels = lines_panel(changes, axis, title), lines_panel(ratios, axis, "the arms' ratios in each set")
     rows = max(sum(-(-len(name) // _SETS_NAME_LINE) for _, name in panel.y.ticks) for panel in panels)
     scale = f"{spread.rows:,} runs from {spread.source}"
     return Chart("compare", "", "", "", panels, scale, height=max(1.0, 0.5 + 0.06 * rows))
-
-
-def _agreement_lines(a: Agreement) -> list[Line]:
-    """The ratio in either set, and under them what one is over the other."""
-    first, second = (answer.headline for answer in a.answers)
-    return [
-        Line.of(first, f"{a.title}: {a.first}", COLOURS[0]),
-        Line.of(second, a.source, COLOURS[1]),
-        Line.of(a.headline, f"{a.source} over {a.first}"),
-    ]

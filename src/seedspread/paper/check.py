@@ -19,11 +19,11 @@ from seedspread.paper.values import (
     METHODS,
     NAMES,
     SETTINGS,
-    Series,
+    PrintedNumber,
     components,
     mode_arm,
-    number_claims,
     paper_data,
+    printed_numbers,
     published_arm,
     published_runs,
     published_table,
@@ -33,7 +33,6 @@ from seedspread.paper.values import (
 )
 from seedspread.stats.classic import f_p_value, f_test, pitman_morgan, seed_jackknife
 from seedspread.stats.groups import Floats, Group, effective_df, runs_per_seed, same_seed_runs
-from seedspread.stats.result import SameSeedRuns
 from seedspread.stats.seed_summaries import noise_from_accuracies
 from seedspread.stats.variance_ratio import RobustRatio, robust_ratio, robust_ratios
 
@@ -290,7 +289,7 @@ class Finding:
 
 def check_paper() -> list[Finding]:
     """Return a finding for every claim, numbers first, in the order of the paper's sections."""
-    findings = [finding for claim in number_claims() for finding in _number_findings(claim)]
+    findings = [_number(claimed) for claimed in printed_numbers()]
     for claim, holds, computed, remark in check_claims():
         verdict: ClaimVerdict = "not derivable" if holds is None else "reproduces" if holds else "differs"
         place = (claim["section"], claim["where"], claim["says"])
@@ -313,21 +312,12 @@ def as_values(findings: list[Finding]) -> dict[str, Any]:
     }
 
 
-def _number_findings(claim: dict[str, Any]) -> list[Finding]:
+def _number(claimed: PrintedNumber) -> Finding:
+    claim, method, printed, inputs = claimed.claim, claimed.method, claimed.text, claimed.inputs
     if "missing" in claim:
-        printed = next(iter(claim["printed"].values()))
         place = (claim["section"], claim["where"], claim["what"])
-        return [Finding(*place, printed, "-", "not derivable", claim["missing"])]
-    inputs = [series(name) for name in claim["on"]]
-    if "by_layer" in claim:
-        return [
-            _number(claim, claim["by_layer"], printed, [s.entry(layer) for s in inputs], f"layer {layer}")
-            for layer, printed in enumerate(claim["printed"])
-        ]
-    return [_number(claim, method, printed, inputs, "") for method, printed in claim["printed"].items()]
-
-
-def _number(claim: dict[str, Any], method: str, printed: str, inputs: list[Series], label: str) -> Finding:
+        return Finding(*place, printed, "-", "not derivable", claim["missing"])
+    label = "" if claimed.layer is None else f"layer {claimed.layer}"
     value, agrees = recompute(method, printed, inputs)
     verdict: ClaimVerdict = "reproduces" if agrees else "differs"
     comment = claim.get("note", "")
@@ -418,7 +408,9 @@ def _judged(setting: str) -> dict[str, str]:
 
 def _which_assumption() -> dict[str, Any]:
     arms = _arms("cifar10")
-    clamp, subtract = map(_twins, arms)
+    clamp, subtract = map(same_seed_runs, arms)
+    if clamp is None or subtract is None:
+        raise ValueError("an arm has one run per seed")
     ratio = arms[0].within_variance / arms[1].within_variance
     copies = [effective_df(arm.df, runs_per_seed(arm), 1.0) for arm in arms]
     counts = (arms[0].df, arms[1].df), (clamp.effective_df, subtract.effective_df), (copies[0], copies[1])
@@ -442,13 +434,6 @@ def _which_assumption() -> dict[str, Any]:
         "means": METHODS["two_way_means_margin"](*cells),
         "medians": METHODS["two_way_medians_margin"](*cells),
     }
-
-
-def _twins(arm: Group) -> SameSeedRuns:
-    found = same_seed_runs(arm)
-    if found is None:
-        raise ValueError(f"{arm.name} has one run per seed")
-    return found
 
 
 def _between_seeds() -> dict[str, Any]:

@@ -328,9 +328,10 @@ def rates(data: ReportData, name: str) -> Table | None:
         a, b = float(first.mean.mean()), float(second.mean.mean())
         own, derived = [_percent(a), _percent(b)], _points(a, b)
     rows.append(both.layer_row("mean, all layers", own, means, derived, _signed(difference)))
-    heads = (*(f"CAR ({SETTINGS[n]['title']})" for n in ("cifar10", name)), "difference")
+    titles = [f"CAR ({SETTINGS[n]['title']})" for n in ("cifar10", name)]
     title = f"Clamp activation rate (CAR): CIFAR-10 against {SETTINGS[name]['title']}"
-    return both.by_layer(f"rates-{name}", title, heads, rows, f"Clamp runs, standard margins, {note}")
+    note = f"Clamp runs, standard margins, {note}"
+    return both.by_layer(f"rates-{name}", title, (*titles, "difference"), rows, note)
 
 
 def _points(a: float | None, b: float | None) -> str:
@@ -375,36 +376,28 @@ def datasets(data: ReportData) -> Table | None:
     both = PaperTable(9, data, *settings)
     rows = []
     for s in settings:
-        about = SETTINGS[name_of(s)]
-        head = (about["title"], str(about["classes"]))
-        rows.append(both.row(head, _own_line(data, s), _paper_line(both, s)))
+        name, about, c = name_of(s), SETTINGS[name_of(s)], s.comparisons[0]
+        profile = None if both.judge else rate(s)
+        pairs = [r.layers.positive_pairs for r in s.runs if r.layers is not None]
+        own = (
+            f"{sum(pairs) / len(pairs):,.0f}" if pairs else "-",
+            f"{profile.mean[0]:.1%}" if profile is not None else "-",
+            digits(c.pooled[0].mean, 1),
+            number(c.pooled_test.ratio),
+            number(c.headline.ratio),
+        )
+        car = "cifar10 standard" if name == "cifar10" else name
+        stated = (
+            both.printed(("batch", f"classes/{name}"), about["pairs"]),
+            "-" if name == "fashion-mnist" else f"{series(f'car/{car}').values[0]:.1f}%",
+            *both.of_arms(s, ("first_mean", "ratio")),
+            "-",
+        )
+        rows.append(both.row((about["title"], str(about["classes"])), own, stated))
     names = ("positive pairs", "L0 CAR", "clamp accuracy (%)", "ratio (pooled)", "ratio (seeds once)")
     columns = (Column("dataset"), Column("classes"), *both.columns(names))
     note = "Positive pairs: ordered, in a batch of two views of each image; the paper counts one view"
     return both.table("across-datasets", "Across datasets", columns, rows, note)
-
-
-def _own_line(data: ReportData, s: Setting) -> tuple[str, ...]:
-    c, profile = s.comparisons[0], None if is_published(data) else rate(s)
-    pairs = [r.layers.positive_pairs for r in s.runs if r.layers is not None]
-    return (
-        f"{sum(pairs) / len(pairs):,.0f}" if pairs else "-",
-        f"{profile.mean[0]:.1%}" if profile is not None else "-",
-        digits(c.pooled[0].mean, 1),
-        number(c.pooled_test.ratio),
-        number(c.headline.ratio),
-    )
-
-
-def _paper_line(both: PaperTable, s: Setting) -> tuple[str, ...]:
-    name = name_of(s)
-    car = "cifar10 standard" if name == "cifar10" else name
-    return (
-        both.printed(("batch", f"classes/{name}"), SETTINGS[name]["pairs"]),
-        "-" if name == "fashion-mnist" else f"{series(f'car/{car}').values[0]:.1f}%",
-        *both.of_arms(s, ("first_mean", "ratio")),
-        "-",
-    )
 
 
 def sweep(data: ReportData) -> Table | None:

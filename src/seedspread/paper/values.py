@@ -252,10 +252,36 @@ METHODS: dict[str, Method] = {
 NAMES: dict[str, str] = paper_data("methods.toml")
 
 
-def number_claims() -> list[dict[str, Any]]:
-    """Return every claim in numbers, as `numbers.toml` has it."""
+@dataclass(frozen=True)
+class PrintedNumber:
+    """A number that the paper prints, of a claim of `numbers.toml`: the text, its method, and on what."""
+
+    claim: dict[str, Any]
+    method: str
+    text: str
+    inputs: list[Series]
+    layer: int | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether it follows from the published values."""
+        return recompute(self.method, self.text, self.inputs)[1]
+
+
+@cache
+def printed_numbers() -> list[PrintedNumber]:
+    """Return every printed number, in the order of `numbers.toml`."""
     data = paper_data("numbers.toml")
-    return [{"section": data["section"]} | claim for claim in data["claim"]]
+    out = []
+    for claim in ({"section": data["section"]} | claim for claim in data["claim"]):
+        inputs = [series(name) for name in claim.get("on", ())]
+        if "by_layer" in claim:
+            for layer, text in enumerate(claim["printed"]):
+                entries = [s.entry(layer) for s in inputs]
+                out.append(PrintedNumber(claim, claim["by_layer"], text, entries, layer))
+        else:
+            out += [PrintedNumber(claim, method, text, inputs) for method, text in claim["printed"].items()]
+    return out
 
 
 def recompute(method: str, printed: str, inputs: list[Series]) -> tuple[float, bool]:
@@ -300,18 +326,13 @@ def _reach(method: str, inputs: list[Series], value: float) -> tuple[float, floa
 
 
 @cache
-def _index() -> dict[tuple[int, tuple[str, ...], str], str]:
+def _index() -> dict[tuple[str, tuple[str, ...], str], PrintedNumber]:
     """Return printed numbers by table, values and method; by layer, the method ends with its number."""
-    index: dict[tuple[int, tuple[str, ...], str], str] = {}
-    for claim in number_claims():
-        table = claim["where"].partition(",")[0].removeprefix("Table ")
-        if not table.isdigit():
-            continue
-        on, numbers = tuple(claim.get("on", ())), claim["printed"]
-        if "by_layer" in claim:
-            numbers = {f"{claim['by_layer']} {layer}": text for layer, text in enumerate(numbers)}
-        for method, text in numbers.items():
-            index.setdefault((int(table), on, method), text)
+    index: dict[tuple[str, tuple[str, ...], str], PrintedNumber] = {}
+    for n in printed_numbers():
+        table = n.claim["where"].partition(",")[0]
+        method = n.method if n.layer is None else f"{n.method} {n.layer}"
+        index.setdefault((table, tuple(n.claim.get("on", ())), method), n)
     return index
 
 
@@ -320,14 +341,7 @@ def printed(table: int, on: tuple[str, ...], method: str, *, judge: bool = False
 
     With `judge`, a number that does not follow from the published values is marked.
     """
-    text = _index().get((table, on, method), "")
-    return f"{text} ✗" if judge and text and not _agrees(on, method, text) else text
-
-
-@cache
-def _agrees(on: tuple[str, ...], method: str, text: str) -> bool:
-    inputs = [series(name) for name in on]
-    name, _, layer = method.partition(" ")
-    if layer:
-        inputs = [s.entry(int(layer)) for s in inputs]
-    return recompute(name, text, inputs)[1]
+    number = _index().get((f"Table {table}", on, method))
+    if number is None:
+        return ""
+    return f"{number.text} ✗" if judge and not number.agrees else number.text

@@ -81,14 +81,13 @@ def is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None
 
 
-def _is_numeric(table: Table, column: int) -> bool:
-    cells = [row[column] for row in table.rows if row[column] not in _NOTHING]
-    return bool(cells) and all(is_number(cell) or cell[0] in "[<~∞" for cell in cells)
-
-
 def numeric_columns(table: Table) -> list[bool]:
     """Return which columns hold numbers, to be set to the right; the first names the row."""
-    return [i > 0 and _is_numeric(table, i) for i in range(len(table.columns))]
+    columns = [[row[i] for row in table.rows if row[i] not in _NOTHING] for i in range(len(table.columns))]
+    return [
+        i > 0 and bool(cells) and all(is_number(cell) or cell[0] in "[<~∞" for cell in cells)
+        for i, cells in enumerate(columns)
+    ]
 
 
 def without_empty(table: Table, only_groups: bool = False) -> Table:

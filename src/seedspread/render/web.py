@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from seedspread.errors import MissingExtraError, printable
-from seedspread.render.chart import GREY, PANEL_HEIGHT, Axis, Chart, Mark, Panel, PlotError, chart_csv
+from seedspread.render.chart import GREY, PANEL_HEIGHT, Axis, Chart, Mark, Panel, PlotError
 from seedspread.render.table import Table, numeric_columns
 
 # Letters of text that need not be broken.
@@ -97,11 +97,6 @@ def _shown(value: Any) -> Any:
 # In the order of `Mark.symbol`: plotly's names, and the signs in the legend.
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 _GLYPHS = "●■◆▲▼✚"
-
-
-def chart_values(chart: Chart) -> dict[str, Any]:
-    """Return what the page's script needs of a chart: a plotly figure for each panel, and a CSV."""
-    return {"panels": [panel_values(panel, chart.height) for panel in chart.panels], "csv": chart_csv(chart)}
 
 
 def panel_values(panel: Panel, height: float = 1.0) -> dict[str, Any]:

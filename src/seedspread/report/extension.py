@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.churn import ChurnResult
 from seedspread.analysis.curves import CurvesResult
 from seedspread.errors import SeedspreadError
 from seedspread.render.chart import COLOURS, Chart
+from seedspread.render.table import Table
 from seedspread.report.layers import LayerBands, RunLayers
 from seedspread.runs.levels import Levels, arm_name, block_name
 from seedspread.runs.metrics import Metric
@@ -19,9 +20,32 @@ from seedspread.runs.plugins import load_plugin, plugins
 from seedspread.runs.store import RunState, State
 from seedspread.runs.studies import AuditSpec, RecordedCell, SequentialRecord
 
-if TYPE_CHECKING:
-    from seedspread.render.table import Table
-    from seedspread.report.sections import Section
+Exhibit = Table | Chart
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page.
+
+    Attributes:
+        id: anchor on the page.
+        words: paragraphs; the first is the verdict.
+        groups: further exhibits under headings of their own, the first of which is open.
+        fold: heading of what only a thorough reader wants: `folded`, and `folded_words`.
+    """
+
+    id: str
+    title: str
+    words: tuple[str, ...] = ()
+    exhibits: tuple[Exhibit, ...] = ()
+    groups: tuple[tuple[str, tuple[Exhibit, ...]], ...] = ()
+    fold: str = ""
+    folded: tuple[Exhibit, ...] = ()
+    folded_words: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[Exhibit, ...]:
+        return (*self.exhibits, *(e for _, group in self.groups for e in group), *self.folded)
 
 
 @dataclass(frozen=True)
@@ -126,11 +150,11 @@ class Extension:
         """Return what to do, as the package sees it."""
         return []
 
-    def exhibits(self, data: "ReportData") -> "dict[str, list[Table | Chart | None]]":
+    def exhibits(self, data: "ReportData") -> dict[str, list[Exhibit | None]]:
         """Return further tables and charts, by the id of their section."""
         return {}
 
-    def sections(self, data: "ReportData") -> "list[Section]":
+    def sections(self, data: "ReportData") -> list[Section]:
         """Return further sections; they stand before what was run."""
         return []
 
@@ -181,15 +205,11 @@ class Setting:
         name: shorter than the title, without the study if that is clear.
         study: names of the studies that share the setting, joined; empty for a table.
         arms: levels of `group`, the baseline last.
-        group: factor that is compared.
         block_factors: factors in which a seed is run again.
-        runs: finished runs.
         why: reason why there is no comparison.
-        parameters: parameters that stand for the setting, as the package of its runner reads them.
-        all_parameters: parameters of every cell.
+        parameters: those that stand for the setting, as the package of its runner reads them.
         profiles: `rate` and `gradient` by arm, with the final weights.
         curves: `rate` and `gradient` by arm, over training.
-        states: states of the planned runs, by key.
         levels: factors and levels that distinguish it from the other settings of its study.
         crashed: arm and seed of each run that ended with an error of its own.
         sequential: stopping rule and interim looks of a sequential study.

@@ -27,18 +27,35 @@ from seedspread.analysis.words import (
 )
 from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, floats
 from seedspread.report.extension import ReportData, Row, Setting, origins, questions, slug
-from seedspread.report.sections import exhibit
 from seedspread.runs.levels import joined_levels
 
 
-@exhibit("setting")
+def of_setting(s: Setting) -> list[Chart | None]:
+    """Return the figures of a setting's own section."""
+    return [spread_chart(s), training_chart(s), looks_chart(s)]
+
+
 def spread_chart(s: Setting) -> Chart | None:
     """Draw every run, means and ±1 sd bands; beside it the ratio by every method."""
     if not s.runs:
         return None
     axis = replace(arms_axis([s.arm_title(arm) for arm in s.arms]), title=s.group)
-    marks = tuple(mark for i, arm in enumerate(s.arms) for mark in _runs_of_arm(s, arm, i))
-    panels = [Panel("every run", axis, Axis(s.metric.label), marks)]
+    marks: list[Mark] = []
+    means = []
+    for i, (arm, runs) in enumerate((arm, s.of(arm)) for arm in s.arms):
+        if not runs:
+            continue
+        values = [r.value for r in runs]
+        spread = f", from {min(values):.4g} to {max(values):.4g}" if len(values) > 1 else ""
+        means.append(f"{s.arm_title(arm)}: {len(values)} runs, mean {np.mean(values):.4g}{spread}")
+        summary = next((p for c in s.comparisons for p in c.pooled if p.group == arm), None)
+        mean, sd = (summary.mean, summary.sd) if summary else (float(np.mean(values)), None)
+        dots = [
+            Dots(s.block_title(block), [r.value for r in own], tuple(map(s.label, own)))
+            for block, own in ((block, s.of(arm, block)) for block in s.blocks)
+        ]
+        marks += arm_marks(s.arm_title(arm), i, s.colour(arm), mean, sd, dots)
+    panels = [Panel("every run", axis, Axis(s.metric.label), tuple(marks))]
     for c in s.comparisons:
         title = "ratio by method" if len(s.comparisons) == 1 else f"{c.arm_name}: ratio by method"
         panels += [panel for panel in [methods_panel(c, title)] if panel is not None]
@@ -46,10 +63,6 @@ def spread_chart(s: Setting) -> Chart | None:
     counted = (
         f" The headline counts the looks ({look_title(looks)}); the other methods do not." if looks else ""
     )
-    means = []
-    for arm, values in ((arm, [r.value for r in s.of(arm)]) for arm in s.arms if s.of(arm)):
-        spread = f", from {min(values):.4g} to {max(values):.4g}" if len(values) > 1 else ""
-        means.append(f"{s.arm_title(arm)}: {len(values)} runs, mean {np.mean(values):.4g}{spread}")
     return Chart(
         f"{s.id}-spread",
         f"Spread over seeds: {s.name}",
@@ -63,21 +76,6 @@ def spread_chart(s: Setting) -> Chart | None:
     )
 
 
-def _runs_of_arm(s: Setting, arm: str, position: int) -> list[Mark]:
-    runs = s.of(arm)
-    if not runs:
-        return []
-    summary = next((p for c in s.comparisons for p in c.pooled if p.group == arm), None)
-    mean, sd = (summary.mean, summary.sd) if summary else (float(np.mean([r.value for r in runs])), None)
-    blocks = [
-        Dots(s.block_title(block), [r.value for r in in_block], tuple(map(s.label, in_block)))
-        for block in s.blocks
-        for in_block in [[r for r in runs if r.block == block]]
-    ]
-    return arm_marks(s.arm_title(arm), position, s.colour(arm), mean, sd, blocks)
-
-
-@exhibit("setting")
 def training_chart(s: Setting) -> Chart | None:
     """Draw the metric over training, if runs logged it with a step."""
     if s.training is None or len(s.arms) > MOST_GROUPS:
@@ -86,7 +84,6 @@ def training_chart(s: Setting) -> Chart | None:
     return replace(chart, id=f"{s.id}-curves", title=f"{chart.title}: {s.name}", scale=s.origin)
 
 
-@exhibit("setting")
 def looks_chart(s: Setting) -> Chart | None:
     """Draw the ratio at every interim look, with the interval that counts the looks."""
     record = s.looks
@@ -178,7 +175,6 @@ def _ratio_words(c: Comparison) -> str:
     return f"{arms_of(c)}: {number(c.headline.ratio)} {between(c.headline.shown_interval)}"
 
 
-@exhibit("datasets")
 def forest_charts(data: ReportData) -> list[Chart]:
     """Draw, for each arm and baseline, the ratios of several settings and their mean."""
     audits = [data.across, *(s.audit for s in data.settings)]

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from seedspread.analysis.words import between
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_colour
-from seedspread.report.sections import exhibit
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.metrics import metric_of, rate_from_histogram, rates_from_histograms
@@ -129,32 +128,35 @@ def layer_bands(runs: "Sequence[Point]", arms: Sequence[str]) -> tuple[LayerBand
     final: LayerBands = {"rate": {}, "gradient": {}}
     training: LayerBands = {"rate": {}, "gradient": {}}
     for arm in arms:
-        measured = [r for r in runs if r.arm == arm and r.layers is not None]
-        layers = [r.layers for r in measured if r.layers is not None]
-        if not layers:
+        measured = [(r.seed, r.layers) for r in runs if r.arm == arm and r.layers is not None]
+        if not measured:
             continue
-        seeds, would_be = [r.seed for r in measured], not all(r.clamps for r in measured)
-        same = [np.array_equal(x.epochs, layers[0].epochs) for x in layers]
-        final["rate"][arm] = _band(seeds, [x.rate for x in layers], would_be)
-        final["gradient"][arm] = _band(seeds, [x.gradient for x in layers], would_be)
-        alike = [x for x, ok in zip(layers, same, strict=True) if ok]
-        seeds = [x for x, ok in zip(seeds, same, strict=True) if ok]
-        epochs = layers[0].epochs
-        training["rate"][arm] = _band(seeds, [x.rates for x in alike], would_be, epochs)
-        training["gradient"][arm] = _band(seeds, [x.gradients for x in alike], would_be, epochs)
+        would_be = not all(r.clamps for r in runs if r.arm == arm and r.layers is not None)
+        epochs = measured[0][1].epochs
+        alike = [(seed, x) for seed, x in measured if np.array_equal(x.epochs, epochs)]
+        final["rate"][arm] = _band([(seed, x.rate) for seed, x in measured], would_be)
+        final["gradient"][arm] = _band([(seed, x.gradient) for seed, x in measured], would_be)
+        training["rate"][arm] = _band([(seed, x.rates) for seed, x in alike], would_be, epochs)
+        training["gradient"][arm] = _band([(seed, x.gradients) for seed, x in alike], would_be, epochs)
     return final, training
 
 
+_NO_EPOCHS = np.zeros(0, dtype=np.int64)
+
+
 def _band(
-    seeds: list[str], values: list[Floats], would_be: bool, epochs: NDArray[np.int64] | None = None
+    by_seed: list[tuple[str, Floats]], would_be: bool, epochs: NDArray[np.int64] = _NO_EPOCHS
 ) -> LayerBand:
-    same = [(s, v) for s, v in zip(seeds, values, strict=True) if v.shape == values[0].shape]
-    band = mean_and_sd([s for s, _ in same], [v for _, v in same])
-    at = {} if epochs is None else {"epochs": epochs}
-    return LayerBand(band.mean, band.sd, band.seeds, would_be, **at)
+    same = [(seed, values) for seed, values in by_seed if values.shape == by_seed[0][1].shape]
+    band = mean_and_sd([seed for seed, _ in same], [values for _, values in same])
+    return LayerBand(band.mean, band.sd, band.seeds, would_be, epochs)
 
 
-@exhibit("layers")
+def charts(data: "ReportData", s: "Setting") -> "list[Chart | None]":
+    """Return the figures of a setting's layers."""
+    return [profile_chart(data, s), *curve_charts(s), rate_accuracy_chart(s), accuracy_chart(s)]
+
+
 def profile_chart(data: "ReportData", s: "Setting") -> Chart | None:
     """Draw rates and gradient norms by layer, with the final weights."""
     rates, norms = s.profiles.get("rate", {}), s.profiles.get("gradient", {})
@@ -248,8 +250,7 @@ def _profile_words(rates: Mapping[str, LayerBand], norms: Mapping[str, LayerBand
     return "By layer: " + "; ".join(phrases) + "."
 
 
-@exhibit("layers")
-def curve_charts(_: "ReportData", s: "Setting") -> Iterator[Chart]:
+def curve_charts(s: "Setting") -> Iterator[Chart]:
     """Draw rates, and gradient norms, over training: a line per layer, with the band over seeds."""
     for quantity, curves in s.curves.items():
         if curves and max(len(c.epochs) for c in curves.values()) >= 2:
@@ -297,8 +298,7 @@ def _curve_marks(c: LayerBand, times: float) -> tuple[Mark, ...]:
     return tuple(sorted(marks, key=lambda mark: mark.kind == "line"))  # bands behind all lines
 
 
-@exhibit("layers")
-def rate_accuracy_chart(_: "ReportData", s: "Setting") -> Chart | None:
+def rate_accuracy_chart(s: "Setting") -> Chart | None:
     """Draw each seed's rate at layer 0 against what is measured at the end, with the correlation."""
     marks, correlations = [], []
     for i, arm in enumerate(s.arms):
@@ -331,8 +331,7 @@ def rate_accuracy_chart(_: "ReportData", s: "Setting") -> Chart | None:
     )
 
 
-@exhibit("layers")
-def accuracy_chart(_: "ReportData", s: "Setting") -> Chart | None:
+def accuracy_chart(s: "Setting") -> Chart | None:
     """Draw the accuracy of a probe on every layer, if runs have them, whatever the report is about."""
     metric, factor = metric_of("accuracy").for_display
     marks: list[Mark] = []
@@ -342,8 +341,8 @@ def accuracy_chart(_: "ReportData", s: "Setting") -> Chart | None:
         if not probes:
             continue
         layers = [k for k, _ in probes[0][1]]
-        values = [factor * np.array([accuracy for _, accuracy in p]) for _, p in probes]
-        band = _band([seed for seed, _ in probes], values, would_be=False)
+        by_seed = [(seed, factor * np.array([accuracy for _, accuracy in p])) for seed, p in probes]
+        band = _band(by_seed, would_be=False)
         name, mean = s.arm_title(arm), band.mean
         labels = (f"{name}, layer {k}\n{m:.4g}%" for k, m in zip(layers, mean, strict=True))
         marks += _marks(name, layers, mean, band.sd, labels, s.colour(arm), i, positive=False)

@@ -297,34 +297,31 @@ class _StudyMetric:
         values = np.array([row[name] for _, row in runs if math.isfinite(row.get(name, math.nan))])
         declared = {metric.name: metric for metric in self._study.metrics}
         metric, factor = (declared.get(name) or metric_of(name, values)).for_display
-        cells = {cell.name: cell for cell in self._study.cells}
-        points = (
-            self._point(cells[run.cell_name], run, row, factor)
-            for run, row in runs
-            if run.key in judged and not self.lacking
-        )
-        return metric, [pair for pair in points if pair is not None]
-
-    def _point(self, cell: RecordedCell, run: Run, row: _Row, factor: float) -> tuple[_Row, Point] | None:
-        name, spec = self._name, self._spec
-        if not math.isfinite(row.get(name, math.nan)):
-            self._problems.append(f"{run.folder}: it has no {name} that is a number, and is left out")
-            return None
-        scaled = {column: factor * row[column] for column in (name, f"chance.{name}") if column in row}
-        layers = self._extension.layers(Path(run.folder), cell.parameters)
-        if isinstance(layers, str):
-            self._problems.append(layers)
-        point = Point(
-            arm=level_name(cell.levels[spec.group]) if spec else cell.title,
-            block=tuple(level_name(cell.levels[block]) for block in spec.blocks) if spec else (),
-            seed=str(run.seed),
-            value=scaled[name],
-            key=run.key,
-            collapsed=row["collapsed"],
-            clamps=self._extension.saturates(cell.parameters),
-            layers=None if isinstance(layers, str) else layers,
-        )
-        return row | scaled, point
+        cells, spec = {cell.name: cell for cell in self._study.cells}, self._spec
+        out = []
+        for run, row in runs if not self.lacking else ():
+            if run.key not in judged:
+                continue
+            if not math.isfinite(row.get(name, math.nan)):
+                self._problems.append(f"{run.folder}: it has no {name} that is a number, and is left out")
+                continue
+            scaled = {column: factor * row[column] for column in (name, f"chance.{name}") if column in row}
+            cell = cells[run.cell_name]
+            layers = self._extension.layers(Path(run.folder), cell.parameters)
+            if isinstance(layers, str):
+                self._problems.append(layers)
+            point = Point(
+                arm=level_name(cell.levels[spec.group]) if spec else cell.title,
+                block=tuple(level_name(cell.levels[block]) for block in spec.blocks) if spec else (),
+                seed=str(run.seed),
+                value=scaled[name],
+                key=run.key,
+                collapsed=row["collapsed"],
+                clamps=self._extension.saturates(cell.parameters),
+                layers=None if isinstance(layers, str) else layers,
+            )
+            out.append((row | scaled, point))
+        return metric, out
 
     def _draft(
         self, cells: list[RecordedCell], runs: _Finished, crashed: list[_Row], states: dict[str, RunState]
@@ -372,19 +369,18 @@ class _StudyMetric:
             audited = None if isinstance(result, str) or draft.arms_share_runs else result
             comparisons = tuple(c for c in audited.comparisons if c.stratum == stratum) if audited else ()
             why = result if isinstance(result, str) else "an arm has no finished run yet"
-            why = _SAME_RUNS if draft.arms_share_runs else why
-            setting = replace(
-                draft.setting, comparisons=comparisons, audit=audited, why="" if comparisons else why
-            )
-            yield replace(setting, **self._behavior(draft.rows)) if comparisons else setting
+            found = {"why": _SAME_RUNS if draft.arms_share_runs else why}
+            found = self._behavior(draft.rows) if comparisons else found
+            yield replace(draft.setting, comparisons=comparisons, audit=audited, **found)
 
     def _behavior(self, rows: list[_Row]) -> dict[str, Any]:
         """Return the churn and the curves of runs that kept predictions, or logged their metric by step."""
         runs, spec, found = pd.DataFrame(rows), self._spec, dict[str, Any]()
-        if spec is not None:
-            with suppress(TableError, *UNREADABLE):
-                found["training"] = curves(runs, self._name, spec.group, spec.blocks)
-        if spec is not None and self._name == spec.values[0]:  # once, whatever number of metrics there is
+        if spec is None:
+            return found
+        with suppress(TableError, *UNREADABLE):
+            found["training"] = curves(runs, self._name, spec.group, spec.blocks)
+        if self._name == spec.values[0]:  # once, whatever number of metrics there is
             with suppress(TableError, *UNREADABLE):
                 found["churn"] = churn(runs, "accuracy", spec.group, spec.baseline, spec.blocks)
         return found

@@ -1,13 +1,13 @@
-"""The page: its top, in words; one file that opens offline with all in it; its parts for a paper."""
+"""The page: its top in words, its sections, the one file that opens offline, and its parts for a paper."""
 
 import base64
 import gzip
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -17,22 +17,26 @@ from markupsafe import Markup
 
 from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.charts import arms_of
+from seedspread.analysis.display import test_tables
 from seedspread.analysis.sequential import standing
-from seedspread.analysis.words import counted_verdicts, summary
+from seedspread.analysis.words import (
+    asides,
+    counted_verdicts,
+    explanations,
+    failure_signs,
+    noise_lines,
+    summary,
+)
 from seedspread.atomic import replacing
 from seedspread.errors import reason
-from seedspread.render.chart import DARK, FORMATS, Chart, caption_of
+from seedspread.render.chart import DARK, FORMATS, Chart, caption_of, chart_csv
 from seedspread.render.latex import to_latex
-from seedspread.render.table import Table, markdown_text, to_csv, to_markdown
-from seedspread.render.web import chart_values, environment, for_notebook, notebook_picture
+from seedspread.render.table import Column, Table, markdown_text, to_csv, to_markdown, without_empty
+from seedspread.render.web import environment, for_notebook, notebook_picture, panel_values
 from seedspread.report import figures, layers, tables
-from seedspread.report.extension import ReportData, ReportError, Row, Setting
-from seedspread.report.sections import sections
+from seedspread.report.extension import Exhibit, ReportData, ReportError, Row, Section, Setting
 from seedspread.runs.store import FINISHED
 from seedspread.stats.planning import BudgetError, seeds_for, seeds_for_standard_error
-
-# Modules whose functions register themselves for a section.
-EXHIBITS = (figures, layers, tables)
 
 _PACKAGE = "seedspread.report"
 _FEW = 8  # settings
@@ -189,6 +193,58 @@ def _caveats(data: ReportData) -> Iterator[str]:
     yield from data.problems
 
 
+def sections(data: ReportData) -> list[Section]:
+    """Return all sections, in order; empty ones are left out."""
+    by_setting = {s.name: _shown(layers.charts(data, s)) for s in data.settings}
+    planned = (tables.runs_by_state(data), tables.failures(data))
+    out = [
+        *map(_about_setting, data.settings),
+        Section("layers", "Saturation and gradients", groups=tuple(x for x in by_setting.items() if x[1])),
+        Section("datasets", "Across settings", exhibits=_shown(figures.forest_charts(data))),
+        Section("trust", "How far to trust this", exhibits=_shown([tables.normality(data)])),
+        *(section for extension in data.extensions for section in extension.sections(data)),
+        Section("setup", "What was run", exhibits=_shown(planned)),
+    ]
+    for extension in data.extensions:
+        further = extension.exhibits(data)
+        out = [replace(s, exhibits=(*s.exhibits, *_shown(further.get(s.id, ())))) for s in out]
+    return [s for s in out if s.words or s.all]
+
+
+def _shown(exhibits: Iterable[Exhibit | None]) -> tuple[Exhibit, ...]:
+    """Drop exhibits that could not be made, and columns of a publication that are empty."""
+    return tuple(
+        without_empty(e, only_groups=True) if isinstance(e, Table) else e for e in exhibits if e is not None
+    )
+
+
+def _about_setting(s: Setting) -> Section:
+    words = [c.verdict for c in s.comparisons] + ([f"{s.why[0].upper()}{s.why[1:]}."] if s.why else [])
+    words += [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
+    for c in s.comparisons:
+        words += [f"{label}: {text.rstrip('.')}." for label, text in asides(c)]
+        words += [*failure_signs(c), *noise_lines(c)]
+    words += [f"Churn: {c.claim}; {c.figures}." for c in s.churn.comparisons] if s.churn is not None else []
+    words += [standing(s.sequential)] if s.sequential is not None else []
+    return Section(
+        s.id,
+        s.title,
+        tuple(words),
+        _shown([*figures.of_setting(s), *tables.of_setting(s)]),
+        fold="Every test, why it was used and what it assumes",
+        folded=tuple(_audit_tables(s)),
+        folded_words=tuple(line for c in s.comparisons for line in explanations(c)),
+    )
+
+
+def _audit_tables(s: Setting) -> Iterator[Table]:
+    for i, c in enumerate(s.comparisons if s.audit else ()):
+        for j, table in enumerate(map(without_empty, test_tables(c, full=True)), 1):
+            columns = tuple(Column(column.text or "remark") for column in table.columns)
+            name, title = f"{s.id}-{i}-{j}-tests", f"{table.title}: {s.name}"
+            yield replace(table, id=name, title=title, columns=columns, scale=s.origin)
+
+
 class Report:
     """A report with all its parts: the page, and its tables and figures for a paper."""
 
@@ -272,7 +328,10 @@ class Report:
     def _json(self) -> Markup:
         """Return figures and copies of tables as JSON in which no tag can begin or end."""
         values = {
-            "charts": {chart.id: chart_values(chart) for chart in self.charts},
+            "charts": {
+                c.id: {"panels": [panel_values(p, c.height) for p in c.panels], "csv": chart_csv(c)}
+                for c in self.charts
+            },
             "tables": {table.id: {"csv": to_csv(table), "latex": to_latex(table)} for table in self.tables},
             "dark": DARK,
         }

@@ -319,17 +319,14 @@ class _Handler(BaseHTTPRequestHandler):
         return head
 
     def do_GET(self) -> None:
-        live = self.server.live
+        live, edition = self.server.live, self.server.live.edition
         if not self._is_for_us():
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server answers to its own name only\n")
-        elif self.path == "/":
-            self._send(HTTPStatus.OK, "text/html", live.edition.page)
-        elif self.path == "/main":
-            self._send(HTTPStatus.OK, "text/html", live.edition.main)
+        elif self.path in ("/", "/main"):
+            self._send(HTTPStatus.OK, "text/html", edition.page if self.path == "/" else edition.main)
         elif self.path == "/under-way":
             self._send(HTTPStatus.OK, "text/html", live.under_way())
         elif self.path == "/state":
-            edition = live.edition
             state = {"version": edition.version, "state": f"{live.state}: {edition.progress}"}
             self._send(HTTPStatus.OK, "application/json", json.dumps(state))
         else:

@@ -12,14 +12,12 @@ from seedspread.analysis.display import mean_and_sd
 from seedspread.analysis.words import ends, p_value, two
 from seedspread.render.table import Column, Table
 from seedspread.report.extension import Point, Published, ReportData, Setting, origins
-from seedspread.report.sections import exhibit
 from seedspread.runs.levels import joined_levels
 from seedspread.runs.store import STATES
 from seedspread.stats.result import Summary
 
 # Settings that stand side by side; of more, each is a row.
 _MOST_COLUMNS = 6
-_SUMMARY = ("size", "mean", "sd", "variance")
 
 
 def digits(value: float | None, places: int) -> str:
@@ -54,21 +52,29 @@ class PublishedColumns:
         return (*head, *own, *(published if self.is_known else ()))
 
 
-@exhibit("setting")
+def of_setting(s: Setting) -> list[Table | None]:
+    """Return the tables of a setting's own section."""
+    return [looks_table(s), factorial(s), pooled(s), variance_tests(s), per_seed(s)]
+
+
 def looks_table(s: Setting) -> Table | None:
     if s.looks is None:
         return None
     return replace(sequential.looks_table(s.looks, f"Looks: {s.name}"), id=f"{s.id}-looks-table")
 
 
-def _headings(s: Setting) -> tuple[str, ...]:
-    unit = s.metric.unit_suffix
-    return ("n", f"mean{unit}", f"sd{unit}", "variance")
-
-
-def _summary(s: Setting, c: Summary) -> tuple[str, ...]:
-    shown = s.metric.digits
-    return (str(c.n), shown(c.mean, 2), shown(c.sd, 3), shown(c.variance, 4))
+def _summaries(
+    s: Setting, kind: str, title: str, heads: Sequence[str], cells: Sequence[tuple[str, Summary]], note: str
+) -> Table:
+    """Return n, mean, sd and variance of cells by their published name: `clamp`, `clamp/detach`."""
+    both, unit, shown = PublishedColumns(s), s.metric.unit_suffix, s.metric.digits
+    rows = []
+    for name, c in cells:
+        head = (s.arm_title(c.group), s.block_title(c.block))[: len(heads)]
+        own = (str(c.n), shown(c.mean, 2), shown(c.sd, 3), shown(c.variance, 4))
+        rows.append(both.row(head, own, both.values(kind, ("size", "mean", "sd", "variance"), name)))
+    columns = (*map(Column, heads), *both.columns(("n", f"mean{unit}", f"sd{unit}", "variance")))
+    return _of_setting(s, kind, title, columns, rows, note=note)
 
 
 def _of_setting(
@@ -79,47 +85,29 @@ def _of_setting(
     return Table(name, f"{title}: {s.name}", tuple(columns), tuple(rows), follows, scale=s.origin, **more)
 
 
-@exhibit("setting")
 def factorial(s: Setting) -> Table | None:
     """Return mean, sd and variance of every cell."""
     summaries = {(c.group, c.block): c for comparison in s.comparisons for c in comparison.cells}
     cells = sorted(summaries.values(), key=lambda c: (s.arms.index(c.group), c.block))
     if len({c.block for c in cells}) < 2:
         return None
-    both = PublishedColumns(s)
-    rows = tuple(
-        both.row(
-            (s.arm_title(c.group), s.block_title(c.block)),
-            _summary(s, c),
-            both.values("factorial", _SUMMARY, f"{c.group}/{joined_levels(c.block)}"),
-        )
-        for c in cells
-    )
-    columns = (Column(s.group), Column(s.block), *both.columns(_headings(s)))
-    return _of_setting(s, "factorial", "Every cell", columns, rows)
+    named = [(f"{c.group}/{joined_levels(c.block)}", c) for c in cells]
+    return _summaries(s, "factorial", "Every cell", (s.group, s.block), named, "")
 
 
-@exhibit("setting")
 def pooled(s: Setting) -> Table | None:
     """Return mean, sd and variance of each arm over all blocks."""
     summaries = {summary.group: summary for c in s.comparisons for summary in c.pooled}
     if not summaries:
         return None
-    both = PublishedColumns(s)
-    rows = tuple(
-        both.row((s.arm_title(arm),), _summary(s, summaries[arm]), both.values("pooled", _SUMMARY, arm))
-        for arm in s.arms
-        if arm in summaries
-    )
-    columns = (Column(s.group), *both.columns(_headings(s)))
     note = ""
     if len(s.blocks) > 1:
         how = s.beside.note("pooled") if s.beside is not None else ""
         note = f"Runs of all levels of {s.block} together{how}: n counts runs, not seeds"
-    return _of_setting(s, "pooled", "Each arm", columns, rows, note=note)
+    named = [(arm, summaries[arm]) for arm in s.arms if arm in summaries]
+    return _summaries(s, "pooled", "Each arm", (s.group,), named, note)
 
 
-@exhibit("setting")
 def variance_tests(s: Setting) -> Table | None:
     """Return the two-way analyses of absolute deviations."""
     rows = []
@@ -142,7 +130,6 @@ def variance_tests(s: Setting) -> Table | None:
     return _of_setting(s, "variance-tests", "Variance tests", columns, rows, note=note)
 
 
-@exhibit("setting")
 def per_seed(s: Setting) -> Table | None:
     """Return every run, with published rows beneath one's own."""
     if not s.runs:
@@ -178,7 +165,6 @@ def _shown(s: Setting, run: Point | None) -> str:
     return "-" if run is None else f"{s.metric.digits(run.value, 2)}{' †' if run.collapsed else ''}"
 
 
-@exhibit("trust")
 def normality(data: ReportData) -> Table | None:
     """Return the Shapiro-Wilk test of each arm, over all settings."""
     audited = [s for s in data.settings if s.comparisons]
@@ -285,7 +271,6 @@ def ratios_table(data: ReportData) -> Table | None:
     )  # fmt: skip
 
 
-@exhibit("setup")
 def runs_by_state(data: ReportData) -> Table | None:
     """Return the number of planned runs of each setting in each state."""
     planned = [s for s in data.settings if s.states]
@@ -299,7 +284,6 @@ def runs_by_state(data: ReportData) -> Table | None:
     return Table("runs", "Runs", tuple(map(Column, ("setting", "planned", *states))), tuple(rows))
 
 
-@exhibit("setup")
 def failures(data: ReportData) -> Table | None:
     """Return the last line of each failed run, by cell and seed; its folder is named by its key."""
     rows = {
