@@ -7,10 +7,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from seedspread.analysis.audit import audit
 from seedspread.analysis.audit_result import AuditResult
-from seedspread.paper.check import Finding, audit_published, check_paper
-from seedspread.paper.report import PaperReport, paper_config, paper_values
-from seedspread.paper.values import MAIN, SETTINGS, published_runs, series
+from seedspread.paper.check import Finding, check_paper
+from seedspread.paper.report import PaperReport, paper_config, paper_values, printed_norms
+from seedspread.paper.values import MAIN, SETTINGS, published_runs, published_table, series
 from seedspread.render.table import Column, Table
 from seedspread.report.extension import Point, ReportData, Scale, Section, Setting, ordered, slug
 from seedspread.report.layers import LayerBand
@@ -56,6 +57,13 @@ def counted(findings: tuple[Finding, ...]) -> str:
         f"{len(findings)} claims were checked: {counts['reproduces']} reproduce, {counts['differs']} differ, "
         f"{counts['not derivable']} cannot be derived from what is published."
     )
+
+
+def audit_published(settings: tuple[str, ...] = MAIN) -> AuditResult:
+    """Audit the paper's own accuracies, datasets adjusted together."""
+    table = published_table()
+    rows = table[table["setting"].isin(settings)]
+    return audit(rows, "accuracy", "margin_type", "subtract", "stability", by="setting")
 
 
 def load_published() -> ReportData:
@@ -115,9 +123,7 @@ def _profiles(name: str) -> dict[str, dict[str, LayerBand]]:
     if name in _RATES:
         out["rate"]["clamp"] = LayerBand(series(f"car/{_RATES[name]}").values / 100, None, 0)
     if name in _GRADIENTS:
-        for arm in ("clamp", "subtract"):
-            mean, sd = (series(f"{part}/{name} {arm}").values for part in ("gradient", "gradient_sd"))
-            out["gradient"][arm] = LayerBand(mean, sd, 0)
+        out["gradient"] = {arm: printed_norms(name, arm) for arm in ("clamp", "subtract")}
     return out
 
 

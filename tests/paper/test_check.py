@@ -12,7 +12,6 @@ import pytest
 from seedspread.paper.check import (
     Finding,
     answer,
-    audit_published,
     check_claims,
     check_paper,
     paper_ratios,
@@ -35,6 +34,7 @@ from seedspread.stats.groups import intraclass_correlation
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 check_page = import_module("paper_check").check_page
+audit_published = import_module("paper_report").audit_published
 
 
 @cache

@@ -10,8 +10,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy import stats
 
-from seedspread.analysis.audit import audit
-from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.judgement import adjusted, heterogeneity, word_of
 from seedspread.analysis.words import between, number, p_value
 from seedspread.paper.values import (
@@ -26,7 +24,6 @@ from seedspread.paper.values import (
     printed_numbers,
     published_arm,
     published_runs,
-    published_table,
     recompute,
     series,
     values,
@@ -477,10 +474,3 @@ def _hard_failures() -> tuple[float, list[int], float]:
 
 def _test_set() -> dict[str, Any]:
     return dict(zip(("within", "bound"), _bounded("cifar10", "subtract"), strict=True))
-
-
-def audit_published(settings: tuple[str, ...] = MAIN) -> AuditResult:
-    """Audit the paper's own accuracies, datasets adjusted together."""
-    table = published_table()
-    rows = table[table["setting"].isin(settings)]
-    return audit(rows, "accuracy", "margin_type", "subtract", "stability", by="setting")

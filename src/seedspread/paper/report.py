@@ -26,7 +26,7 @@ from seedspread.report.extension import (
 )
 from seedspread.report.layers import LayerBand, RunLayers, read_layers
 from seedspread.report.load import arms_of, strata
-from seedspread.report.tables import PublishedColumns, digits
+from seedspread.report.tables import columns_beside, digits
 from seedspread.runs.studies import AuditSpec, RecordedCell
 
 # The paper's comparison: what it changes, and what it compares with.
@@ -166,54 +166,44 @@ def is_published(data: ReportData) -> bool:
 
 def of_paper(data: ReportData, name: str) -> Setting | None:
     """Return the setting that stands for one of the paper's, preferably at the paper's scale."""
-    matches = [s for s in data.settings if s.beside is not None and s.beside.name == name]
+    matches = [s for s in data.settings if s.beside.name == name]
     return min(matches, key=lambda s: s.scale.same is not True, default=None)
 
 
-def name_of(s: Setting) -> str:
-    return s.published.name if s.published is not None else ""
-
-
-class PaperTable(PublishedColumns):
+class PaperTable:
     """A table of the paper over several settings, with what it prints beside one's own values.
 
     In a report of the paper's own numbers (`judge`) only what is derived from them stands twice.
     """
 
     def __init__(self, number: int, data: ReportData, *settings: Setting) -> None:
-        super().__init__(*settings)
         self.number, self.settings, self.judge = number, settings, is_published(data)
+        self.rows: list[tuple[str, ...]] = []
 
     def printed(self, on: Sequence[str], method: str) -> str:
         return printed(self.number, tuple(on), method, judge=self.judge) or "-"
 
     def of_arms(self, s: Setting, methods: Sequence[str]) -> list[str]:
         """Return what is printed of a setting's two arms, by method; a dash if nothing."""
-        return [self.printed([f"{name_of(s)}/{arm}" for arm in (CHANGED, BASELINE)], m) for m in methods]
+        return [self.printed([f"{s.beside.name}/{arm}" for arm in (CHANGED, BASELINE)], m) for m in methods]
 
-    def layer_row(
-        self, head: str, own: Sequence[str], paper: Sequence[str], *derived: str
-    ) -> tuple[str, ...]:
-        """Return a row; what is `derived` from one's own values, and as it is printed, comes last."""
-        if self.judge:
-            return (head, *own, *derived)
-        return self.row((head,), (*own, derived[0]), (*paper, derived[1]))
+    def add_layer(
+        self, head: str, own: Sequence[str], paper: Sequence[str], derived: str, stated: str
+    ) -> None:
+        """Add a row; what is `derived` from one's own values, and as it is `stated`, comes last."""
+        self.rows.append((head, *own, derived, *(() if self.judge else paper), stated))
 
-    def by_layer(
-        self, name: str, title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], note: str
-    ) -> Table:
-        """Return a table of such rows; the last heading is of what is derived."""
-        *measured, derived = heads
-        columns = self.columns(heads)
+    def by_layer(self, name: str, title: str, names: Sequence[str], note: str) -> Table:
+        """Return the table of such rows; the last column is of what is derived."""
+        *measured, derived = names
+        columns = columns_beside(names, *self.settings)
         if self.judge:
             columns = (*map(Column, measured), Column(derived, "computed"), Column(derived, "printed"))
-        return self.table(name, title, (Column("layer"), *columns), rows, note)
+        return self.table(name, title, (Column("layer"), *columns), note)
 
-    def table(
-        self, name: str, title: str, columns: Sequence[Column], rows: Sequence[tuple[str, ...]], note: str
-    ) -> Table:
-        follows = f"the paper's Table {self.number}"
-        return Table(name, title, tuple(columns), tuple(rows), follows, note, scale=origins(self.settings))
+    def table(self, name: str, title: str, columns: Sequence[Column], note: str) -> Table:
+        follows, scale = f"the paper's Table {self.number}", origins(self.settings)
+        return Table(name, title, tuple(columns), tuple(self.rows), follows, note, scale=scale)
 
 
 def rate(s: Setting | None) -> LayerBand | None:
@@ -251,33 +241,29 @@ def gradients(data: ReportData, name: str) -> Table | None:
     profiles = s.profiles.get("gradient", {}) if s is not None else {}
     if s is None or not {"clamp", "subtract"} <= set(profiles):
         return None
-    clamp, subtract = profiles["clamp"], profiles["subtract"]
     flipped = name == "cifar100"  # the paper turns the ratio round there
     both = PaperTable(12 if flipped else 8, data, s)
     over, under = ("clamp", "subtract") if flipped else ("subtract", "clamp")
-    paper = [[] if both.judge else _stated(name, arm) for arm in ("clamp", "subtract")]
-    rows = []
-    for layer in range(max(len(clamp.mean), len(paper[0]))):
+    paper = {arm: printed_norms(name, arm) for arm in ("clamp", "subtract")}
+    for layer in range(max(len(profiles["clamp"].mean), len(paper["clamp"].mean))):
         a, b = (profiles[arm].mean[layer : layer + 1] for arm in (over, under))
         ratio = f"{a[0] / b[0]:.2f}×" if len(a) and len(b) and b[0] else "-"
-        own = (_margins_at(layer, s.parameters), _with_sd(clamp, layer), _with_sd(subtract, layer))
-        printed = [
-            _margins_at(layer, paper_config(name)),
-            *(p[layer] if layer < len(p) else "-" for p in paper),
-        ]
+        own, printed = ([_with_sd(p[arm], layer) for arm in ("clamp", "subtract")] for p in (profiles, paper))
+        margins = [_margins_at(layer, config) for config in (s.parameters, paper_config(name))]
         stated = both.printed([f"gradient/{name} {arm}" for arm in (over, under)], f"quotient {layer}")
-        rows.append(both.layer_row(f"L{layer}", own, printed, ratio, _unit(stated, "×")))
+        both.add_layer(f"L{layer}", (margins[0], *own), (margins[1], *printed), ratio, _unit(stated, "×"))
     note = "One batch with the final weights, mean ± sd over seeds"
     if flipped:
         note += "; the paper has a single seed here, and turns the ratio round"
     title = f"Gradient norms by layer: {SETTINGS[name]['title']}"
     heads = ("margin", "clamp", "subtract", f"ratio ({over} / {under})")
-    return both.by_layer(f"gradients-{name}", title, heads, rows, note + _depths(s))
+    return both.by_layer(f"gradients-{name}", title, heads, note + _depths(s))
 
 
-def _stated(name: str, arm: str) -> list[str]:
+def printed_norms(name: str, arm: str) -> LayerBand:
+    """Return the gradient norms by layer that the paper prints."""
     mean, sd = (series(f"{part}/{name} {arm}").values for part in ("gradient", "gradient_sd"))
-    return [f"{m:.3f} ± {d:.3f}" for m, d in zip(mean, sd, strict=True)]
+    return LayerBand(mean, sd, 0)
 
 
 def _with_sd(p: LayerBand, layer: int) -> str:
@@ -296,8 +282,7 @@ def rates(data: ReportData, name: str) -> Table | None:
     both = PaperTable({"cifar10-low": 7, "cifar100": 11, "svhn": 18}[name], data, base, other)
     names = ("car/cifar10 standard", "car/cifar10 low" if low else f"car/{name}")
     published = [series(n).values / 100 for n in names]
-    paper = [values[: 0 if both.judge else len(published[1])] for values in published]
-    rows = []
+    paper = [values[: len(published[1])] for values in published]
     # Of SVHN the paper prints layers 0 to 3 only.
     for layer in range(max(len(second.mean), len(paper[1]))):
         shares = (first.mean, second.mean, *paper)
@@ -310,13 +295,13 @@ def rates(data: ReportData, name: str) -> Table | None:
             stated = _unit(both.printed(names, f"reduction {layer}"), "%")
         else:
             derived, stated = _points(a, b), _signed(both.printed(names[::-1], f"difference {layer}"))
-        rows.append(both.layer_row(str(layer), own, printed, derived, stated))
+        both.add_layer(str(layer), own, printed, derived, stated)
     note = "mean over seeds" + _depths(base if low else other)
     if low:
         title = "Clamp activation rate (CAR) by layer and margin: CIFAR-10"
         heads = ("margin (std / low)", "CAR (std)", "CAR (low)", "reduction")
         note = f"Clamp runs with their final weights, {note}"
-        return both.by_layer("rates-by-margin", title, heads, rows, note)
+        return both.by_layer("rates-by-margin", title, heads, note)
     means = [f"{series(f'stated/mean car {n}').values[0]:.1f}%" for n in ("cifar10", name)]
     difference = both.printed(names[::-1], "difference_of_means")
     if difference == "-":
@@ -327,11 +312,11 @@ def rates(data: ReportData, name: str) -> Table | None:
     if not both.judge:
         a, b = float(first.mean.mean()), float(second.mean.mean())
         own, derived = [_percent(a), _percent(b)], _points(a, b)
-    rows.append(both.layer_row("mean, all layers", own, means, derived, _signed(difference)))
+    both.add_layer("mean, all layers", own, means, derived, _signed(difference))
     titles = [f"CAR ({SETTINGS[n]['title']})" for n in ("cifar10", name)]
     title = f"Clamp activation rate (CAR): CIFAR-10 against {SETTINGS[name]['title']}"
     note = f"Clamp runs, standard margins, {note}"
-    return both.by_layer(f"rates-{name}", title, (*titles, "difference"), rows, note)
+    return both.by_layer(f"rates-{name}", title, (*titles, "difference"), note)
 
 
 def _points(a: float | None, b: float | None) -> str:
@@ -349,19 +334,18 @@ def dose_response(data: ReportData) -> Table | None:
     if len(settings) < 2:
         return None
     both = PaperTable(6, data, *settings)
-    rows = []
     for s in settings:
         c = s.comparisons[0]
         own = (digits(c.pooled[0].variance, 4), digits(c.pooled[1].variance, 4),
                number(c.pooled_test.ratio), p_value(c.pooled_test.p))  # fmt: skip
         stated = both.of_arms(s, ("first_variance", "second_variance", "ratio", "f_p"))
-        rows.append(both.row((names[name_of(s)],), own, stated))
-    columns = both.columns(("clamp variance", "subtract variance", "ratio", "F test, p"))
+        both.rows.append((names[s.beside.name], *own, *stated))
+    columns = columns_beside(("clamp variance", "subtract variance", "ratio", "F test, p"), *settings)
     note = (
         "Ratios of pooled variances and their F tests, as the paper reports them; the ratios that count each "
         "seed once stand with each setting"
     )
-    return both.table("dose-response", "Dose response", (Column("schedule"), *columns), rows, note)
+    return both.table("dose-response", "Dose response", (Column("schedule"), *columns), note)
 
 
 def _compared(data: ReportData, names: Iterable[str]) -> list[Setting]:
@@ -374,9 +358,8 @@ def datasets(data: ReportData) -> Table | None:
     if len(settings) < 2:
         return None
     both = PaperTable(9, data, *settings)
-    rows = []
     for s in settings:
-        name, about, c = name_of(s), SETTINGS[name_of(s)], s.comparisons[0]
+        name, about, c = s.beside.name, SETTINGS[s.beside.name], s.comparisons[0]
         profile = None if both.judge else rate(s)
         pairs = [r.layers.positive_pairs for r in s.runs if r.layers is not None]
         own = (
@@ -393,11 +376,11 @@ def datasets(data: ReportData) -> Table | None:
             *both.of_arms(s, ("first_mean", "ratio")),
             "-",
         )
-        rows.append(both.row((about["title"], str(about["classes"])), own, stated))
+        both.rows.append((about["title"], str(about["classes"]), *own, *stated))
     names = ("positive pairs", "L0 CAR", "clamp accuracy (%)", "ratio (pooled)", "ratio (seeds once)")
-    columns = (Column("dataset"), Column("classes"), *both.columns(names))
+    columns = (Column("dataset"), Column("classes"), *columns_beside(names, *settings))
     note = "Positive pairs: ordered, in a batch of two views of each image; the paper counts one view"
-    return both.table("across-datasets", "Across datasets", columns, rows, note)
+    return both.table("across-datasets", "Across datasets", columns, note)
 
 
 def sweep(data: ReportData) -> Table | None:
@@ -406,9 +389,8 @@ def sweep(data: ReportData) -> Table | None:
     if len(settings) < 2:
         return None
     both = PaperTable(15, data, *settings)
-    rows = []
     for s in settings:
-        about, c = SETTINGS[name_of(s)], s.comparisons[0]
+        about, c = SETTINGS[s.beside.name], s.comparisons[0]
         f = c.failures
         failed = {a: f"{x} of {n}" for a, x, n in zip(f.groups, f.failed, f.seeds, strict=True)} if f else {}
         ratio = c.pooled_test.ratio
@@ -418,12 +400,12 @@ def sweep(data: ReportData) -> Table | None:
                *(failed.get(arm, "none") for arm in ("clamp", "subtract")))  # fmt: skip
         methods = ("first_size", "first_mean", "first_variance", "second_variance", "ratio")
         stated = (*both.of_arms(s, methods), about["pattern"], "-", "-")
-        rows.append(both.row((about["level"],), own, stated))
+        both.rows.append((about["level"], *own, *stated))
     names = ("n", "clamp accuracy (%)", "clamp variance", "subtract variance", "ratio", "pattern",
              "clamp seeds failed", "subtract seeds failed")  # fmt: skip
     note = "Where runs fail to train, a ratio of variances measures how often they fail"
-    columns = (Column("difficulty"), *both.columns(names))
-    return both.table("svhn-sweep", "SVHN difficulty sweep", columns, rows, note)
+    columns = (Column("difficulty"), *columns_beside(names, *settings))
+    return both.table("svhn-sweep", "SVHN difficulty sweep", columns, note)
 
 
 def hyperparameters(data: ReportData) -> Table | None:
@@ -537,7 +519,7 @@ class PaperReport(Extension):
         sizes: dict[tuple[str, str], dict[str, Setting]] = {}
         for s in settings:
             compared = len(s.arms) == 2 and all(s.of(arm) for arm in s.arms) and s.sequential is None
-            if s.beside is not None and s.beside.name in MAIN and compared:
+            if s.beside.name in MAIN and compared:
                 sizes.setdefault((s.scale.size, s.scale.remark), {}).setdefault(s.beside.name, s)
         return list(max(sizes.values(), key=len, default={}).values())
 
@@ -545,7 +527,7 @@ class PaperReport(Extension):
         """Return the paper's rule of thumb if it applies: at its scale, with at least two seeds."""
         s, rates = setting, setting.profiles.get("rate", {}).get(CHANGED)
         shares = [r.layers.pair_share for r in s.runs if r.layers is not None]
-        if s.beside is None or not s.scale.same or rates is None or not shares:
+        if not s.beside.name or not s.scale.same or rates is None or not shares:
             return []
         if min(s.comparisons[0].seeds) < 2:
             return []
@@ -568,7 +550,7 @@ class PaperReport(Extension):
 
     def glossary(self, data: ReportData) -> tuple[tuple[str, str], ...]:
         words = paper_data("glossary.toml")
-        return tuple(words.items()) if any(s.beside is not None for s in data.settings) else ()
+        return tuple(words.items()) if any(s.beside.name for s in data.settings) else ()
 
     def badge(self, data: ReportData) -> str:
         same = {s.scale.same for s in data.settings}

@@ -20,6 +20,7 @@ from seedspread.stats.groups import Floats, Group
 _MORE_THAN_TWO_DECIMALS = ("svhn", "svhn-medium", "svhn-hard")
 
 
+@cache
 def paper_data(name: str) -> dict[str, Any]:
     """Return the content of one of this folder's TOML files."""
     return tomllib.loads((files(__package__) / name).read_text(encoding="utf-8"))
@@ -59,11 +60,6 @@ def published_table() -> pd.DataFrame:
 
 
 @cache
-def _measured() -> dict[str, Any]:
-    return paper_data("measured.toml")
-
-
-@cache
 def series(name: str) -> Series:
     """Return values by name: `cifar10/clamp/detach`, `cifar10/clamp`, `car/svhn`, or a stated size."""
     part, _, rest = name.partition("/")
@@ -77,9 +73,10 @@ def series(name: str) -> Series:
         exact = part not in _MORE_THAN_TWO_DECIMALS
         accuracies = _rounded(rows)
         return Series(accuracies.values, np.zeros(len(rows))) if exact else accuracies
+    measured = paper_data("measured.toml")
     if part in ("car", "gradient", "gradient_sd", "stated"):
-        return _rounded(_measured()[part][rest].split())
-    text = _measured()["classes"][rest] if part == "classes" else _measured()["exact"][name]
+        return _rounded(measured[part][rest].split())
+    text = measured["classes"][rest] if part == "classes" else measured["exact"][name]
     stated = np.concatenate([_repeated(word) for word in text.split()])
     return Series(stated, np.zeros(len(stated)))
 
@@ -125,10 +122,6 @@ Method = Callable[..., float]
 
 def _first(method: Callable[[Floats], float]) -> Method:
     return lambda first, *_: float(method(first))
-
-
-def _second(method: Callable[[Floats], float]) -> Method:
-    return lambda _, second: float(method(second))
 
 
 def _variance(x: Floats) -> float:
@@ -199,10 +192,10 @@ METHODS: dict[str, Method] = {
     "sd": _first(lambda x: x.std(ddof=1)),
     "variance": _first(_variance),
     "first_size": _first(len),
-    "second_size": _second(len),
+    "second_size": lambda _, y: float(len(y)),
     "first_mean": _first(np.mean),
     "first_variance": _first(_variance),
-    "second_variance": _second(_variance),
+    "second_variance": lambda _, y: _variance(y),
     "ratio": _ratio,
     "f_p": lambda x, y: f_p_value(_ratio(x, y), (len(x) - 1, len(y) - 1)),
     "f_df_first": lambda x, _: len(x) - 1.0,

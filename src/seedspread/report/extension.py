@@ -265,13 +265,12 @@ class Setting:
         return "\n".join(lines)
 
     @property
-    def beside(self) -> Published | None:
-        """Return the published values to print beside the setting's own: those of the same question."""
-        return self.published if self.published is not None and self.published.same_question else None
+    def beside(self) -> Published:
+        """Return the published values to print beside the setting's own, if they answer the same question.
 
-    def follows(self, kind: str) -> str:
-        """Return the published table or figure of that kind; empty if there is none."""
-        return self.beside.follows(kind) if self.beside is not None else ""
+        Otherwise there are none, and what is returned has no name.
+        """
+        return self.published if self.published and self.published.same_question else Published("", "")
 
     @property
     def blocks(self) -> tuple[Levels, ...]:

@@ -72,7 +72,7 @@ def spread_chart(s: Setting) -> Chart | None:
         f"{s.metric.label} of every run by arm. {'; '.join(means)}.",
         tuple(panels),
         s.origin,
-        s.follows("spread"),
+        s.beside.follows("spread"),
     )
 
 

@@ -194,7 +194,7 @@ def profile_chart(data: "ReportData", s: "Setting") -> Chart | None:
         _profile_words(rates, norms),
         tuple(panels),
         s.origin,
-        s.follows("profiles"),
+        s.beside.follows("profiles"),
     )
 
 

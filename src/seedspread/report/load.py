@@ -369,8 +369,8 @@ class _StudyMetric:
             audited = None if isinstance(result, str) or draft.arms_share_runs else result
             comparisons = tuple(c for c in audited.comparisons if c.stratum == stratum) if audited else ()
             why = result if isinstance(result, str) else "an arm has no finished run yet"
-            found = {"why": _SAME_RUNS if draft.arms_share_runs else why}
-            found = self._behavior(draft.rows) if comparisons else found
+            why = _SAME_RUNS if draft.arms_share_runs else why
+            found = self._behavior(draft.rows) if comparisons else {"why": why}
             yield replace(draft.setting, comparisons=comparisons, audit=audited, **found)
 
     def _behavior(self, rows: list[_Row]) -> dict[str, Any]:

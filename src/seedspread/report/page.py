@@ -316,12 +316,7 @@ class Report:
             "version": version,
             "badge": " · ".join(filter(None, (e.badge(data) for e in data.extensions))),
             "glossary": [line for e in data.extensions for line in e.glossary(data)],
-            "report": data,
-            "summary": self.summary,
-            "pictures": self.pictures,
-            "means": self.means,
-            "ratios": self.ratios,
-            "sections": self.sections,
+            "report": self,
             "json": self._json(),
         }
 

@@ -11,7 +11,7 @@ from seedspread.analysis.audit import summarise
 from seedspread.analysis.display import mean_and_sd
 from seedspread.analysis.words import ends, p_value, two
 from seedspread.render.table import Column, Table
-from seedspread.report.extension import Point, Published, ReportData, Setting, origins
+from seedspread.report.extension import Point, ReportData, Setting, origins
 from seedspread.runs.levels import joined_levels
 from seedspread.runs.store import STATES
 from seedspread.stats.result import Summary
@@ -25,31 +25,19 @@ def digits(value: float | None, places: int) -> str:
     return "-" if value is None else f"{value:.{places}f}"
 
 
-def _heading(published: Sequence[Published]) -> str:
+def columns_beside(names: Sequence[str], *settings: Setting) -> tuple[Column, ...]:
+    """Return columns for the settings' own values and, if there are any, for published ones."""
+    published = [s.beside for s in settings if s.beside.name]
+    if not published:
+        return tuple(map(Column, names))
     headings = {p.heading for p in published}
-    return headings.pop() if len(headings) == 1 else published[0].mixed_heading
+    heading = headings.pop() if len(headings) == 1 else published[0].mixed_heading
+    return tuple(Column(name, group) for group in (published[0].own_heading, heading) for name in names)
 
 
-class PublishedColumns:
-    """Published values beside the own values of one setting, or of several under one heading."""
-
-    def __init__(self, *settings: Setting) -> None:
-        self._published = [s.beside for s in settings if s.beside is not None]
-        self.is_known = len(self._published) == len(settings)
-
-    def values(self, kind: str, methods: Sequence[str], *arms: str) -> list[str]:
-        """Return what is printed of these arms (`clamp`, `clamp/detach`), by method; a dash if nothing."""
-        return self._published[0].values(kind, methods, *arms) if self.is_known else ["-"] * len(methods)
-
-    def columns(self, names: Sequence[str]) -> tuple[Column, ...]:
-        """Return the columns of both groups; the published ones only if there are values."""
-        if not self.is_known:
-            return tuple(Column(name) for name in names)
-        groups = self._published[0].own_heading, _heading(self._published)
-        return tuple(Column(name, group) for group in groups for name in names)
-
-    def row(self, head: Sequence[str], own: Sequence[str], published: Sequence[str]) -> tuple[str, ...]:
-        return (*head, *own, *(published if self.is_known else ()))
+def values_beside(s: Setting, kind: str, methods: Sequence[str], *arms: str) -> list[str]:
+    """Return the published values for such columns."""
+    return s.beside.values(kind, methods, *arms) if s.beside.name else []
 
 
 def of_setting(s: Setting) -> list[Table | None]:
@@ -67,13 +55,13 @@ def _summaries(
     s: Setting, kind: str, title: str, heads: Sequence[str], cells: Sequence[tuple[str, Summary]], note: str
 ) -> Table:
     """Return n, mean, sd and variance of cells by their published name: `clamp`, `clamp/detach`."""
-    both, unit, shown = PublishedColumns(s), s.metric.unit_suffix, s.metric.digits
+    unit, shown = s.metric.unit_suffix, s.metric.digits
     rows = []
     for name, c in cells:
         head = (s.arm_title(c.group), s.block_title(c.block))[: len(heads)]
         own = (str(c.n), shown(c.mean, 2), shown(c.sd, 3), shown(c.variance, 4))
-        rows.append(both.row(head, own, both.values(kind, ("size", "mean", "sd", "variance"), name)))
-    columns = (*map(Column, heads), *both.columns(("n", f"mean{unit}", f"sd{unit}", "variance")))
+        rows.append((*head, *own, *values_beside(s, kind, ("size", "mean", "sd", "variance"), name)))
+    columns = (*map(Column, heads), *columns_beside(("n", f"mean{unit}", f"sd{unit}", "variance"), s))
     return _of_setting(s, kind, title, columns, rows, note=note)
 
 
@@ -81,7 +69,7 @@ def _of_setting(
     s: Setting, kind: str, title: str, columns: Sequence[Column], rows: Sequence[tuple[str, ...]], **more: Any
 ) -> Table:
     """Return a table of one setting, which may follow a published one of that kind."""
-    name, follows = f"{s.id}-{kind}", s.follows(kind)
+    name, follows = f"{s.id}-{kind}", s.beside.follows(kind)
     return Table(name, f"{title}: {s.name}", tuple(columns), tuple(rows), follows, scale=s.origin, **more)
 
 
@@ -102,7 +90,7 @@ def pooled(s: Setting) -> Table | None:
         return None
     note = ""
     if len(s.blocks) > 1:
-        how = s.beside.note("pooled") if s.beside is not None else ""
+        how = s.beside.note("pooled")
         note = f"Runs of all levels of {s.block} together{how}: n counts runs, not seeds"
     named = [(arm, summaries[arm]) for arm in s.arms if arm in summaries]
     return _summaries(s, "pooled", "Each arm", (s.group,), named, note)
@@ -111,22 +99,20 @@ def pooled(s: Setting) -> Table | None:
 def variance_tests(s: Setting) -> Table | None:
     """Return the two-way analyses of absolute deviations."""
     rows = []
-    both = PublishedColumns(s)
     for c in s.comparisons:
         tests = {t.key: t for t in c.tests}
         for name, centre in (("Levene", "mean"), ("Brown-Forsythe", "median")):
             keys = [f"two_way_{centre}_{effect}" for effect in ("group", "block", "interaction")]
             if keys[0] not in tests:
                 continue
-            head = (name if len(s.comparisons) == 1 else f"{c.arm_name}: {name}",)
+            head = name if len(s.comparisons) == 1 else f"{c.arm_name}: {name}"
             p_values = [p_value(tests[k].p) if k in tests else "-" for k in keys]
-            rows.append(both.row(head, p_values, both.values("variance-tests", keys, *s.arms)))
+            rows.append((head, *p_values, *values_beside(s, "variance-tests", keys, *s.arms)))
     if not rows:
         return None
-    columns = (Column("test"), *both.columns((f"{s.group}, p", f"{s.block}, p", "interaction, p")))
+    columns = (Column("test"), *columns_beside((f"{s.group}, p", f"{s.block}, p", "interaction, p"), s))
     note = "Two-way analysis of absolute deviations, every run counted as independent"
-    if s.beside is not None:
-        note += s.beside.note("variance-tests")
+    note += s.beside.note("variance-tests")
     return _of_setting(s, "variance-tests", "Variance tests", columns, rows, note=note)
 
 
@@ -135,7 +121,7 @@ def per_seed(s: Setting) -> Table | None:
     if not s.runs:
         return None
     seeds = sorted({r.seed for r in s.runs}, key=lambda x: (len(x), x))
-    published = s.beside.runs() if s.beside is not None else {}
+    published = s.beside.runs()
     extra = max(0, max((len(values) for values in published.values()), default=0) - len(seeds))
     rows: list[tuple[str, ...]] = []
     muted = set()
@@ -147,7 +133,7 @@ def per_seed(s: Setting) -> Table | None:
             name = s.condition(arm, block)
             rows.append((name, *(_shown(s, runs.get(x)) for x in seeds), *["-"] * extra))
             printed = published.get((arm, joined_levels(block)))
-            if printed and s.beside is not None:
+            if printed:
                 muted.add(len(rows))
                 values = [*printed, *["-"] * len(seeds)][: len(seeds) + extra]
                 rows.append((f"{name}: {s.beside.heading}", *values))
@@ -155,7 +141,7 @@ def per_seed(s: Setting) -> Table | None:
     columns += [Column(f"({len(seeds) + k + 1})") for k in range(extra)]
     notes = ["† collapsed: no better than the largest class, or features of all images alike"]
     notes = notes if any(r.collapsed for r in s.runs) else []
-    if published and s.beside is not None:
+    if published:
         notes.append(s.beside.note("per-seed"))
     more = {"note": ". ".join(notes), "muted": frozenset(muted)}
     return _of_setting(s, "per-seed", f"Every run, {s.metric.label}", columns, rows, **more)
@@ -168,7 +154,7 @@ def _shown(s: Setting, run: Point | None) -> str:
 def normality(data: ReportData) -> Table | None:
     """Return the Shapiro-Wilk test of each arm, over all settings."""
     audited = [s for s in data.settings if s.comparisons]
-    published = [s.beside for s in audited if s.beside is not None]
+    published = [s.beside for s in audited if s.beside.name]
     rows = []
     for s in audited:
         tests = {
@@ -177,14 +163,13 @@ def normality(data: ReportData) -> Table | None:
         sizes = {x.group: str(x.n) for c in s.comparisons for x in c.pooled}
         for arm in (a for a in s.arms if a in tests):
             methods = ("size", "shapiro_w", "shapiro_p") if published else ()
-            t, printed = tests[arm], PublishedColumns(s).values("normality", methods, arm)
+            t, printed = tests[arm], s.beside.values("normality", methods, arm)
             rows.append(
                 (f"{s.arm_title(arm)}: {s.name}", sizes[arm], digits(t.statistic, 4), p_value(t.p), *printed)
             )
     if not rows:
         return None
-    groups = [published[0].own_heading, _heading(published)] if published else [""]
-    columns = [Column(name, group) for group in groups for name in ("n", "W", "p")]
+    columns = columns_beside(("n", "W", "p"), *audited)
     follows = published[0].follows("normality") if published else ""
     return Table(
         "normality", "Normality of each arm (Shapiro-Wilk)", (Column("group"), *columns), tuple(rows),
