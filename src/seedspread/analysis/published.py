@@ -14,6 +14,7 @@ from scipy import stats
 
 from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.display import MOST_ROWS, Result, TextPage
+from seedspread.analysis.judgement import word_of
 from seedspread.analysis.words import ci, difference, ends, p_phrase, p_value, times, two
 from seedspread.errors import spoken
 from seedspread.render.latex import tex_text, to_latex
@@ -311,13 +312,10 @@ def _compared(
     nearest = low if low > 1 else min(high, 1.0)
     p = min(family * f_p_value(nearest, df), 1.0) if nearest != 1 else 1.0
     small = interval(1 - 2 * alpha)
-    verdict: Word = "MAYBE" if p < 4 * (1 - level) else "CAN'T TELL"
-    if min(a.n, b.n) < FEWEST_SEEDS:
-        verdict = "CAN'T TELL"
-    elif p < 1 - level:
-        verdict = "YES"
-    elif 1 / equivalence < small.low and small.high < equivalence:
-        verdict = "NO"
+    verdict: Word = "CAN'T TELL"
+    if min(a.n, b.n) >= FEWEST_SEEDS:
+        alike = p >= 1 - level and 1 / equivalence < small.low and small.high < equivalence
+        verdict = "NO" if alike else word_of(p, 1 - level)
     ratio = (a.sd / b.sd) ** 2 if b.sd else (inf if a.sd else None)
     welch = _welch(a, b, level)
     detectable = _detectable(a.n, b.n, alpha) if min(a.n, b.n) >= FEWEST_SEEDS else None

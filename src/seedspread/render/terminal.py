@@ -160,11 +160,7 @@ def strip_lines(strips: Sequence[tuple[str, Sequence[float]]], room: int = 80) -
     strip = min(max(room - width - 3, 20), _STRIP)
     lines = []
     for name, values in strips:
-        columns = (
-            np.zeros(len(values), int)
-            if high == low
-            else np.round((np.array(values) - low) / (high - low) * (strip - 1)).astype(int)
-        )
+        columns = np.round((np.array(values) - low) / ((high - low) or 1.0) * (strip - 1)).astype(int)
         counts = np.bincount(columns, minlength=strip)
         dots = "".join(" " if k == 0 else "•" if k == 1 else str(k) if k < 10 else "#" for k in counts)
         lines.append(f"{name:<{width}} |{dots}|")
