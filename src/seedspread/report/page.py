@@ -63,18 +63,6 @@ class ReportSummary:
     caveats: tuple[str, ...]
 
 
-def summarize(data: ReportData) -> ReportSummary:
-    """Word the answer of the audits; only counts and seed budgets are computed."""
-    pairs = [(s, c) for s in data.settings for c in s.comparisons]
-    return ReportSummary(
-        question=_question(pairs),
-        short=_short(pairs),
-        details=tuple((s.title, c.verdict) for s, c in pairs),
-        advice=tuple(_advice(data, pairs)),
-        caveats=tuple(_caveats(data)),
-    )
-
-
 def _question(pairs: list[Row]) -> str:
     groups = list(dict.fromkeys((c.arm_name, c.baseline_name) for _, c in pairs))
     factors = {s.group for s, _ in pairs}
@@ -111,7 +99,15 @@ def _short(pairs: list[Row]) -> str:
 
 def _advice(data: ReportData, pairs: list[Row]) -> Iterator[str]:
     if not pairs:
-        yield from _advice_without_comparison(data)
+        states = [state.state for s in data.settings for state in s.states.values()]
+        failed = states.count("failed")
+        if any(state not in (*FINISHED, "failed") for state in states):
+            yield "Let the study go on (rerun its command to resume it), and make the report again."
+        elif failed:
+            yield (
+                f"{failed} of {len(states)} runs failed: see why under “What was run”, mend it, and rerun "
+                "the study with --retry-failed."
+            )
         return
     shown = [(s, c) for s, c in pairs if c.word == "YES"]
     budgets = (_seeds_for_means(s, c) for s, c in shown) if shown else _seeds_for_ratios(pairs[0][1])
@@ -124,19 +120,6 @@ def _advice(data: ReportData, pairs: list[Row]) -> Iterator[str]:
             "Compare how often runs fail, not their variance: the failure rates stand with each setting, "
             "with an exact test."
         )
-
-
-def _advice_without_comparison(data: ReportData) -> list[str]:
-    states = [state.state for s in data.settings for state in s.states.values()]
-    failed, to_come = states.count("failed"), sum(state not in (*FINISHED, "failed") for state in states)
-    if failed and not to_come:
-        return [
-            f"{failed} of {len(states)} runs failed: see why under “What was run”, mend it, and rerun the "
-            "study with --retry-failed."
-        ]
-    if to_come:
-        return ["Let the study go on (rerun its command to resume it), and make the report again."]
-    return []
 
 
 def _seeds_for_ratios(c: Comparison) -> list[str]:
@@ -251,7 +234,14 @@ class Report:
     def __init__(self, data: ReportData) -> None:
         self.data = data
         self.sections = sections(data)
-        self.summary = summarize(data)
+        pairs = [(s, c) for s in data.settings for c in s.comparisons]
+        self.summary = ReportSummary(
+            question=_question(pairs),
+            short=_short(pairs),
+            details=tuple((s.title, c.verdict) for s, c in pairs),
+            advice=tuple(_advice(data, pairs)),
+            caveats=tuple(_caveats(data)),
+        )
         self.pictures = figures.answer_charts(data)
         self.means = tables.means_tables(data)
         self.ratios = tables.ratios_table(data)
