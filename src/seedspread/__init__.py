@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from seedspread.cff.model import ViT
     from seedspread.cff.monitor import ClampMonitor
     from seedspread.cff.training.run import train
-    from seedspread.runners.recording import log, log_predictions, seed_everything
+    from seedspread.runners.recording import log, log_predictions
+    from seedspread.runners.seeding import seed_everything
     from seedspread.runs.store import Store
     from seedspread.study.store_questions import compare
     from seedspread.study.study import Study, run_study, write_report
@@ -95,7 +96,7 @@ _HOME = {
     "review": "seedspread.analysis.published",
     "run_study": "seedspread.study.study",
     "seed_budget": "seedspread.analysis.seeds",
-    "seed_everything": "seedspread.runners.recording",
+    "seed_everything": "seedspread.runners.seeding",
     "train": "seedspread.cff.training.run",
     "write_report": "seedspread.study.study",
 }

@@ -7,9 +7,6 @@ the values are checked and go nowhere.
 import json
 import math
 import os
-import random
-import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from seedspread.atomic import open_regular, replacing
@@ -101,30 +98,3 @@ def _file(folder: str) -> int:
             _open = None
         _open = folder, os.getpid(), open_regular(os.path.join(folder, VALUES), APPEND)
     return _open[2]
-
-
-def seed_everything(seed: int) -> None:
-    """Seed `random`, numpy and torch, if they are installed, and ask torch for deterministic algorithms.
-
-    Hashes of strings are fixed for processes that are started from here on, not for this one.
-
-    Args:
-        seed: a whole number from 0 on; numpy takes its remainder by 2**32.
-    """
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"a seed must be a whole number from 0 on; got {seed!r}")
-    random.seed(seed)
-    os.environ["PYTHONHASHSEED"] = str(seed % 2**32)
-    if find_spec("numpy"):
-        import numpy as np  # noqa: PLC0415 - only where it is there
-
-        np.random.seed(seed % 2**32)  # noqa: NPY002 - the generator that other people's code draws from
-    if "torch" in sys.modules or find_spec("torch"):
-        import torch  # noqa: PLC0415 - only where it is there
-
-        torch.manual_seed(seed % 2**63)  # CPU, CUDA and MPS
-        # cuBLAS asks for it before its first use; without it deterministic algorithms are an error.
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.backends.cudnn.benchmark = False
-        torch.backends.cudnn.deterministic = True

@@ -1,0 +1,37 @@
+"""One seed for all the generators that a training program may draw from."""
+
+import os
+import random
+import sys
+from importlib.util import find_spec
+
+
+def seed_everything(seed: int) -> None:
+    """Seed `random`, numpy and torch, if they are installed, and ask torch for deterministic algorithms.
+
+    Hashes of strings are fixed for processes that are started from here on, not for this one.
+
+    Args:
+        seed: a whole number from 0 on; numpy takes its remainder by 2**32.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"a seed must be a whole number from 0 on; got {seed!r}")
+    random.seed(seed)
+    os.environ["PYTHONHASHSEED"] = str(seed % 2**32)
+    if find_spec("numpy"):
+        import numpy as np  # noqa: PLC0415 - only where it is there
+
+        np.random.seed(seed % 2**32)  # noqa: NPY002 - the generator that other people's code draws from
+    if "torch" in sys.modules or find_spec("torch"):
+        _seed_torch(seed)
+
+
+def _seed_torch(seed: int) -> None:
+    import torch  # noqa: PLC0415 - only where it is there
+
+    torch.manual_seed(seed % 2**63)  # CPU, CUDA and MPS
+    # cuBLAS asks for it before its first use; without it deterministic algorithms are an error.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
