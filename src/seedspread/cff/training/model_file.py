@@ -123,7 +123,7 @@ def _stage_1(config: RunConfig, fingerprint: str) -> dict[str, Any]:
 
 
 def _refuse_unlike(what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    unlike = [name for name in theirs | ours if theirs.get(name) != ours.get(name)]
+    unlike = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
     if unlike:
         name = unlike[0]
         raise ConfigError(
