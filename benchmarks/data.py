@@ -92,7 +92,9 @@ def _pillow(step: Step, picture: Image.Image, rng: random.Random) -> Image.Image
             top, left = rng.randint(0, picture.height - side), rng.randint(0, picture.width - side)
             picture.paste((0, 0, 0), (left, top, left + side, top + side))
         return picture
-    return _pillow_jitter(step, picture, rng)
+    if isinstance(step, ColorJitter):
+        return _pillow_jitter(step, picture, rng)
+    raise TypeError(f"not compared: {step!r}")
 
 
 def _pillow_jitter(step: ColorJitter, picture: Image.Image, rng: random.Random) -> Image.Image:
@@ -127,7 +129,9 @@ def _kornia_module(modules: Any, step: Step, size: tuple[int, ...]) -> Any:
         return modules.RandomRotation(step.degrees, resample="nearest", p=1.0)
     if isinstance(step, RandomErasing):
         return modules.RandomErasing(scale=step.scale, ratio=step.ratio, p=step.p)
-    return modules.ColorJiggle(step.brightness, step.contrast, step.saturation, step.hue, p=1.0)
+    if isinstance(step, ColorJitter):
+        return modules.ColorJiggle(step.brightness, step.contrast, step.saturation, step.hue, p=1.0)
+    raise TypeError(f"not compared: {step!r}")
 
 
 def _lines(result: dict[str, Any]) -> Iterator[str | Table]:

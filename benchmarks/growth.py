@@ -37,7 +37,7 @@ def prepared(batch: int, depth: int, tokens: int, classes: int) -> Callable[[], 
     images = random_batch(batch)
     generator = torch.Generator().manual_seed(1)
     labels = torch.randint(0, classes, (batch,), generator=generator).repeat(2)
-    model = ModelConfig(depth=depth, patch_size=ModelConfig().image_size // math.isqrt(tokens))
+    model = ModelConfig(depth=depth, patch_size=ModelConfig().image_shape[1] // math.isqrt(tokens))
     return our_step(Batch(images.images, labels, images.index), model, {})
 
 

@@ -28,9 +28,11 @@ API = {
     "Studies": ["Study", "run_study", "Store"],
     "Inside a run": ["log", "log_predictions", "seed_everything"],
     "The paper's training": ["train", "load_run", "RunConfig", "ViT", "SupConLoss", "margin_schedule"],
+    "Its images": ["ArrayDataset", "load", "Loader", "augment"],
     "What saturates": ["ClampMonitor", "clamp_activation_rate"],
 }
-# What these return.
+_STEPS = ("RandomCrop", "HorizontalFlip", "RandomRotation", "RandomErasing", "ColorJitter", "RandAugment")
+# What these return, or take.
 RETURNED = {
     "Existing results": [
         "seedspread.analysis.audit_result.AuditResult",
@@ -39,6 +41,11 @@ RETURNED = {
     ],
     "Studies": ["seedspread.study.study.StudyRuns"],
     "The paper's training": ["seedspread.cff.loaded_run.LoadedRun"],
+    "Its images": [
+        "seedspread.cff.data.dataset.Dataset",
+        "seedspread.cff.data.augment.draws",
+        *(f"seedspread.cff.config.{step}" for step in _STEPS),
+    ],
 }
 MEMBERS = {"Store": ["table", "layers"]}
 _LANGUAGES = {".py": "python", ".toml": "toml", ".csv": "text"}

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from seedspread.analysis.seeds import bound_budget, seed_budget
     from seedspread.analysis.sequential import Look
     from seedspread.cff.config import RunConfig
+    from seedspread.cff.data.augment import augment
+    from seedspread.cff.data.dataset import load
+    from seedspread.cff.data.loader import Loader
+    from seedspread.cff.data.own import ArrayDataset
     from seedspread.cff.loaded_run import load_run
     from seedspread.cff.loss import SupConLoss, clamp_activation_rate
     from seedspread.cff.margins import margin_schedule
@@ -36,7 +40,9 @@ if TYPE_CHECKING:
     from seedspread.tables.sources.collect import collect
 
 __all__ = [
+    "ArrayDataset",
     "ClampMonitor",
+    "Loader",
     "Look",
     "RunConfig",
     "Store",
@@ -47,6 +53,7 @@ __all__ = [
     "audit_factors",
     "audit_means",
     "audit_sd",
+    "augment",
     "bound_budget",
     "check",
     "churn",
@@ -56,6 +63,7 @@ __all__ = [
     "components",
     "curves",
     "gate",
+    "load",
     "load_run",
     "log",
     "log_predictions",
@@ -69,7 +77,9 @@ __all__ = [
 ]
 
 _HOME = {
+    "ArrayDataset": "seedspread.cff.data.own",
     "ClampMonitor": "seedspread.cff.monitor",
+    "Loader": "seedspread.cff.data.loader",
     "Look": "seedspread.analysis.sequential",
     "RunConfig": "seedspread.cff.config",
     "Store": "seedspread.runs.store",
@@ -80,10 +90,12 @@ _HOME = {
     "audit_factors": "seedspread.analysis.factors",
     "audit_means": "seedspread.analysis.published",
     "audit_sd": "seedspread.analysis.sd",
+    "augment": "seedspread.cff.data.augment",
     "bound_budget": "seedspread.analysis.seeds",
     "check": "seedspread.analysis.published",
     "churn": "seedspread.analysis.churn",
     "clamp_activation_rate": "seedspread.cff.loss",
+    "load": "seedspread.cff.data.dataset",
     "load_run": "seedspread.cff.loaded_run",
     "log": "seedspread.runners.recording",
     "log_predictions": "seedspread.runners.recording",
@@ -103,7 +115,9 @@ _HOME = {
 
 
 # The extra without which a name cannot be used.
-_NEEDS = dict.fromkeys(("SupConLoss", "ViT", "clamp_activation_rate", "load_run", "train"), "train")
+_NEEDS = dict.fromkeys(
+    ("Loader", "SupConLoss", "ViT", "augment", "clamp_activation_rate", "load", "load_run", "train"), "train"
+)
 
 
 def __getattr__(name: str) -> Any:

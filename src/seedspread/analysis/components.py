@@ -349,6 +349,8 @@ _RUN_SEED, _STREAM_SEEDS = "seeds.run", "seeds."
 # Which streams there are, where runs of one's own code say so.
 _SOURCES = "seeds.sources"
 _STREAMS = ("init", "order", "augment", "probe")
+# The run's seed does not drive it: the column with its seed where it has none of its own.
+_SPLIT, _SPLIT_SEED = "split", "split_seed"
 # Its seed is drawn from when the encoder is trained: runs that drive it alone have one encoder, to the bit.
 _AFTER_TRAINING = "probe"
 # Columns that are added while a table is read.
@@ -485,7 +487,11 @@ def _stored_streams(frame: pd.DataFrame) -> "tuple[dict[str, pd.Series[str]], pd
     out, patterns = {}, pd.Series("", index=frame.index)
     for name in names:
         column = seeds.get(f"{_STREAM_SEEDS}{name}", pd.Series(np.nan, index=frame.index, dtype=object))
-        out[name] = column.fillna(whole).map(level_name)
+        is_split = name == _SPLIT and told.empty  # of the paper's training
+        if is_split and column.isna().all():
+            continue
+        rest = frame.get(_SPLIT_SEED, pd.Series(0, index=frame.index)) if is_split else whole
+        out[name] = column.fillna(rest).map(level_name)
         patterns = patterns + np.where(column.notna(), f"{name} ", "")
     return out, patterns.str.rstrip()
 

@@ -1,13 +1,14 @@
 """A run's config, frozen and validated, and augmentation as data: steps, and pipelines (`pipelines.toml`)."""
 
+import re
 import tomllib
 from importlib.resources import files
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
-from seedspread.cff.datasets import DATASETS, DEFAULT
-from seedspread.errors import one_of
+from seedspread.cff.datasets import DATASETS, DEFAULT, is_npz, is_own
+from seedspread.errors import one_of, short
 from seedspread.runs.files import FrozenConfig, Share
 
 
@@ -33,12 +34,17 @@ class RandomRotation(FrozenConfig):
 
 
 class RandomErasing(FrozenConfig):
-    """A black rectangle, with probability `p`, of a share of the area and a ratio of height to width."""
+    """A black rectangle, with probability `p`, of a share of the area and a ratio of height to width.
+
+    As the last step it may come `after_normalization`, as in most pipelines of torchvision: then what is
+    erased is 0 in normalized units, the mean color.
+    """
 
     op: Literal["random_erasing"] = "random_erasing"
     p: Share = 0.5
     scale: tuple[Share, Share] = (0.02, 0.33)
     ratio: tuple[float, float] = (0.3, 3.3)
+    after_normalization: bool = False
 
     @field_validator("scale", "ratio")
     @classmethod
@@ -61,8 +67,21 @@ class ColorJitter(FrozenConfig):
     hue: float = Field(default=0, ge=0, le=0.5)
 
 
+class RandAugment(FrozenConfig):
+    """`num_ops` of 14 operations, each drawn at random for each image, all of one magnitude from 0 to 30.
+
+    As torchvision's `RandAugment(num_ops, magnitude)` with its defaults: 31 magnitudes, the sign of those
+    that have one at random, nearest pixel, black outside. For images of 1 or 3 channels.
+    """
+
+    op: Literal["rand_augment"] = "rand_augment"
+    num_ops: int = Field(default=2, ge=1, le=100)
+    magnitude: int = Field(default=9, ge=0, le=30)
+
+
 Step = Annotated[
-    RandomCrop | HorizontalFlip | RandomRotation | RandomErasing | ColorJitter, Field(discriminator="op")
+    RandomCrop | HorizontalFlip | RandomRotation | RandomErasing | ColorJitter | RandAugment,
+    Field(discriminator="op"),
 ]
 
 PIPELINES = TypeAdapter(dict[str, tuple[Step, ...]]).validate_python(
@@ -74,7 +93,9 @@ class DataConfig(FrozenConfig):
     """Which images a run sees, and how.
 
     Attributes:
-        name: one of `datasets.DATASETS`; the default is the sample inside the package.
+        name: one of `datasets.DATASETS`; the default is the sample inside the package. Or the path of one's
+            own images: an `.npz` file, or a folder with a folder of images per class; it contains a "/" or
+            ends in ".npz". `arrays` stands for images that are given from Python.
         labels: CIFAR-100's 100 `fine` or 20 `coarse` classes.
         allow_partial: use a dataset of which only a part is there.
         limit_per_class: at most so many training images of each class, before the split.
@@ -82,7 +103,10 @@ class DataConfig(FrozenConfig):
         validation_fraction: the share of each class held out of the training images.
         split_seed: decides the split and the subsets; apart from the run's seed.
         order: `shuffled`, or `balanced`: batches that hold the classes in proportion.
-        augment: a pipeline's name, a list of steps, or None for the dataset's own pipeline.
+        augment: a pipeline's name, a list of steps, or None for the dataset's own pipeline. One's own images
+            have none.
+        resize: of a folder: the shorter side is resized to so many pixels, and the center cut out, a square.
+        test_fraction: the share of each class held out for the test, if one's own images have no test part.
     """
 
     name: str = DEFAULT.name
@@ -94,11 +118,17 @@ class DataConfig(FrozenConfig):
     split_seed: int = Field(default=0, ge=0, lt=2**63)
     order: Literal["shuffled", "balanced"] = "shuffled"
     augment: str | Annotated[tuple[Step, ...], Field(max_length=100)] | None = None
+    resize: int | None = Field(default=None, ge=1, le=4096)
+    test_fraction: float = Field(default=0.2, gt=0, lt=1)
 
     @field_validator("name")
     @classmethod
     def _known_dataset(cls, value: str) -> str:
-        one_of("name", value, DATASETS)
+        if not is_own(value):
+            try:
+                one_of("name", value, DATASETS)
+            except ValueError as error:
+                raise ValueError(f"{error}; or give a path, such as ./leaves or leaves.npz") from None
         return value
 
     @field_validator("augment")
@@ -106,17 +136,32 @@ class DataConfig(FrozenConfig):
     def _known_pipeline(cls, value: str | tuple[Step, ...] | None) -> str | tuple[Step, ...] | None:
         if isinstance(value, str):
             one_of("augment", value, PIPELINES)
+        elif any(isinstance(step, RandomErasing) and step.after_normalization for step in (value or ())[:-1]):
+            raise ValueError("random_erasing with after_normalization must be the last step")
         return value
+
+    @model_validator(mode="after")
+    def _fits_the_data(self) -> Self:
+        own = is_own(self.name)
+        if self.resize is not None and (not own or is_npz(self.name)):
+            raise ValueError("resize is for a folder of images; arrays have one size")
+        if not own and self.test_fraction != type(self).model_fields["test_fraction"].default:
+            raise ValueError(f"test_fraction is for images of one's own; {self.name} has a test part")
+        if own and self.labels != "fine":
+            raise ValueError("labels = 'coarse' is for cifar100")
+        return self
 
     @property
     def pipeline(self) -> tuple[Step, ...]:
         """The steps asked for, or those of the dataset's own pipeline."""
-        augment = DATASETS[self.name].augment if self.augment is None else self.augment
+        own: tuple[Step, ...] | str = () if is_own(self.name) else DATASETS[self.name].augment
+        augment = own if self.augment is None else self.augment
         return PIPELINES[augment] if isinstance(augment, str) else augment
 
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
+_LARGEST_SIDE = 4096
 _MAX_PARAMETERS = 1_000_000_000  # with its optimiser and gradients more than most machines hold
 
 
@@ -124,7 +169,7 @@ class ModelConfig(FrozenConfig):
     """The Vision Transformer, and the shape of the images that it sees.
 
     Attributes:
-        image_size: pixels along an image's side, as the dataset has them.
+        image_size: pixels along an image's side, as the dataset has them; height and width if they differ.
         channels: colour channels, likewise.
         patch_size: pixels along a patch's side.
         dim: width of a token.
@@ -132,16 +177,28 @@ class ModelConfig(FrozenConfig):
         heads: attention heads.
     """
 
-    image_size: int = Field(default=DEFAULT.image_size, ge=1, le=4096)
+    image_size: int | tuple[int, int] = DEFAULT.image_size
     channels: int = Field(default=DEFAULT.channels, ge=1, le=1024)
     patch_size: int = Field(default=4, ge=1, le=4096)
     dim: int = Field(default=128, ge=1, le=16_384)
     depth: int = Field(default=8, ge=1, le=1000)
     heads: int = Field(default=4, ge=1, le=1024)
 
+    @field_validator("image_size", mode="before")
+    @classmethod
+    def _height_and_width(cls, value: object) -> int | tuple[int, int]:
+        """Read a number, `[24, 32]` or `"24x32"`; a square is one number."""
+        text = "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        known = re.fullmatch("[0-9]{1,4}(x[0-9]{1,4})?", text)
+        sides = [int(side) for side in text.split("x")] if known else [0]
+        if not 1 <= min(sides) <= max(sides) <= _LARGEST_SIDE:
+            sizes = f"from 1 to {_LARGEST_SIDE} pixels, or such a height and width, as '24x32'"
+            raise ValueError(f"must be {sizes}; got {short(value)}")
+        return sides[0] if sides[0] == sides[-1] else (sides[0], sides[1])
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.image_size % self.patch_size:
+        if any(side % self.patch_size for side in self.image_shape[1:]):
             raise ValueError(
                 f"patch_size {self.patch_size} does not divide the image's {self.image_size} pixels"
             )
@@ -154,7 +211,8 @@ class ModelConfig(FrozenConfig):
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """`(C, H, W)`."""
-        return self.channels, self.image_size, self.image_size
+        size = self.image_size
+        return (self.channels, *size) if isinstance(size, tuple) else (self.channels, size, size)
 
     @property
     def parameters(self) -> int:
@@ -164,7 +222,8 @@ class ModelConfig(FrozenConfig):
     @property
     def tokens(self) -> int:
         """T, the number of patches of an image."""
-        return (self.image_size // self.patch_size) ** 2
+        _, height, width = self.image_shape
+        return (height // self.patch_size) * (width // self.patch_size)
 
 
 class ObjectiveConfig(FrozenConfig):
@@ -269,7 +328,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class SeedConfig(FrozenConfig):
-    """The run's seed gives four independent streams, each of which can also be set alone.
+    """The run's seed gives four independent streams, each of which can also be set alone; so can the split.
 
     Attributes:
         run: the seed of all streams that are not set.
@@ -277,6 +336,7 @@ class SeedConfig(FrozenConfig):
         order: of the batches.
         augment: of the augmentation.
         probe: of the probe's weights, batches and augmentation.
+        split: of the split, instead of `data.split_seed`; the run's seed does not drive it.
     """
 
     run: Seed = 0
@@ -284,6 +344,7 @@ class SeedConfig(FrozenConfig):
     order: Seed | None = None
     augment: Seed | None = None
     probe: Seed | None = None
+    split: Seed | None = None
 
     def stream(self, name: Literal["init", "order", "augment", "probe"]) -> int:
         """Return the seed of one source of randomness."""
@@ -351,6 +412,19 @@ class RunConfig(FrozenConfig):
     probe: ProbeConfig = ProbeConfig()
     seeds: SeedConfig = SeedConfig()
     runtime: RuntimeConfig = RuntimeConfig()
+
+    @property
+    def split_data(self) -> DataConfig:
+        """`data`, with the seed of the split that `seeds` sets."""
+        split = self.seeds.split
+        return self.data if split is None else self.data.model_copy(update={"split_seed": split})
+
+    @model_validator(mode="after")
+    def _has_colors(self) -> Self:
+        colored = [step.op for step in self.data.pipeline if isinstance(step, ColorJitter | RandAugment)]
+        if colored and self.model.channels not in (1, 3):
+            raise ValueError(f"{colored[0]} is for images of 1 or 3 channels; got {self.model.channels}")
+        return self
 
     @model_validator(mode="after")
     def _has_superclasses(self) -> Self:

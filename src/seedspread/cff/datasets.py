@@ -55,7 +55,8 @@ class DatasetInfo:
         mean: per channel, for normalization; likewise `std`.
         augment: the name of its own pipeline.
         reader: the format of its files (`READERS` in `data/dataset.py`).
-        stored_size: pixels along an image's side in its files; `image_size` as runs see it.
+        stored_size: pixels along an image's side in its files; `image_size` as runs see it, with a `width`
+            of its own if images are no squares.
         elsewhere: other folders in which its files may be found; relative ones are in this package.
         coarse_classes: names of the coarser labels, where there are such.
         superclasses: what each class is a kind of, in the order of the labels, where that is known.
@@ -71,9 +72,10 @@ class DatasetInfo:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     augment: str
-    reader: Literal["cifar", "svhn", "idx"]
+    reader: Literal["cifar", "svhn", "idx", "own"]
     stored_size: int = 32
     image_size: int = 32
+    width: int | None = None
     channels: int = 3
     elsewhere: tuple[str, ...] = ()
     coarse_classes: tuple[str, ...] = ()
@@ -92,12 +94,13 @@ class DatasetInfo:
         return _images(self.test)
 
     def check_shape(self, model: tuple[int, int, int]) -> None:
-        """Raise `DataError` unless a model for images of `(C, H, W)` is one for these."""
-        shape = self.channels, self.image_size, self.image_size
-        if model != shape:
+        """Raise `DataError` unless a model for images of `(C, H, W)` is one for these, if they are known."""
+        shape = self.channels, self.image_size, self.width or self.image_size
+        size = self.image_size if shape[1] == shape[2] else "'{1}x{2}'".format(*shape)
+        if self.channels and model != shape:
             raise DataError(
                 f"{self.name} has images of {' x '.join(map(str, shape))}, the model is for "
-                f"{' x '.join(map(str, model))}; set model.image_size = {self.image_size} and "
+                f"{' x '.join(map(str, model))}; set model.image_size = {size} and "
                 f"model.channels = {self.channels}"
             )
 
@@ -124,8 +127,27 @@ DATASETS = read_datasets((_HERE / "datasets.toml").read_text(encoding="utf-8"))
 DEFAULT = DATASETS["fashion-mnist-sample"]
 
 
+# The name of images that are given from Python.
+ARRAYS = "arrays"
+
+
+def is_own(name: str) -> bool:
+    """Return whether a name stands for one's own images: a path, or arrays."""
+    return name not in DATASETS and ("/" in name or is_npz(name))
+
+
+def is_npz(name: str) -> bool:
+    return name == ARRAYS or name.endswith(".npz")
+
+
 def dataset_info(name: str) -> DatasetInfo:
-    """Return a dataset by name; a `DataError` lists the known names."""
+    """Return a dataset by name; a `DataError` lists the known names.
+
+    Of one's own images, which are not read here, it has a title, no shape, and nominal numbers of images.
+    """
+    if is_own(name):
+        title, train, test = Path(name).stem or name, DataFile("", "", 0, 4), DataFile("", "", 0, 1)
+        return DatasetInfo(title, title, name, (train,), (test,), (), ("",), (), (), "", "own", channels=0)
     try:
         one_of("dataset", name, DATASETS)
     except ValueError as error:

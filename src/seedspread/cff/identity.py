@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.cff.config import RunConfig
-from seedspread.cff.datasets import dataset_info, official_fingerprint
+from seedspread.cff.datasets import dataset_info, is_own, official_fingerprint
 from seedspread.cff.margins import Margin, margin_named
 from seedspread.runs.files import FrozenConfig
 from seedspread.runs.folder import RunFolder
@@ -36,6 +36,7 @@ _WORDS = {
     "random_rotation": "op degrees",
     "random_erasing": "op p scale ratio",
     "color_jitter": "op brightness contrast saturation hue",
+    "rand_augment": "op num_ops magnitude",
 }
 # The name of a field, by part, and its word in descriptions where that is another one.
 _RENAMED = {
@@ -57,6 +58,8 @@ def run_key(config: RunConfig, fingerprint: str | None = None) -> str:
 def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, Any]:
     """Describe a run by what can alter its result, in the frozen vocabulary, defaults spelled out."""
     seeds = {name: config.seeds.stream(name) for name in ("init", "order", "augment", "probe")}
+    if config.seeds.split is not None:
+        config = config.model_copy(update={"data": config.split_data})
     cell = _Cell(config.model_dump_json(exclude={"seeds"}, serialize_as_any=True), config)
     return _canonical_cell(cell, fingerprint) | {"seeds": seeds}
 
@@ -128,13 +131,17 @@ def _implementation(config: RunConfig) -> dict[str, Any]:
 def shape(config: RunConfig) -> dict[str, Any]:
     """Describe a run without its seeds and margins, which alter the numbers but not the program."""
     objective = described("objective", config.objective, without=_MARGINS)
-    return canonical(config) | {"objective": objective, "seeds": None}
+    own = config.data.name if is_own(config.data.name) else None
+    return canonical(config, own) | {"objective": objective, "seeds": None}
 
 
 def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:
-    info = dataset_info(config.data.name)
+    own = is_own(config.data.name)
+    if own and fingerprint is None:
+        raise ValueError("the key of a run on one's own images takes their fingerprint")
     return described("data", config.data, without=("allow_partial", "augment")) | {
-        "fingerprint": fingerprint or official_fingerprint(info),
+        **({"name": "own"} if own else {}),  # wherever they lie
+        "fingerprint": fingerprint or official_fingerprint(dataset_info(config.data.name)),
         "augment": [described(step.op, step) for step in config.data.pipeline],
     }
 

@@ -51,11 +51,11 @@ class EncoderBlock(nn.Module):
 class PatchEmbedding(nn.Module):
     """Images `(B, C, H, W)` -> tokens `(B, T, d)`: patches, projection, ReLU, learned position."""
 
-    def __init__(self, image_size: int, patch_size: int, channels: int, dim: int) -> None:
+    def __init__(self, tokens: int, patch_size: int, channels: int, dim: int) -> None:
         super().__init__()
         self.patch_size = patch_size
         self.project = nn.Linear(channels * patch_size**2, dim)
-        self.position = nn.Parameter(torch.randn(1, (image_size // patch_size) ** 2, dim))
+        self.position = nn.Parameter(torch.randn(1, tokens, dim))
 
     def forward(self, images: Tensor) -> Tensor:
         p = self.patch_size
@@ -71,7 +71,7 @@ class ViT(nn.Module):
     no class token: an image's representation at a layer is the mean of its tokens.
 
     Args:
-        image_size: pixels along a side.
+        image_size: pixels along a side, or height and width.
         patch_size: pixels along a patch's side; divides `image_size`.
         channels: colour channels.
         dim: width d of a token.
@@ -82,7 +82,7 @@ class ViT(nn.Module):
 
     def __init__(
         self,
-        image_size: int = _PAPER.image_size,
+        image_size: int | tuple[int, int] = _PAPER.image_size,
         patch_size: int = _PAPER.patch_size,
         channels: int = _PAPER.channels,
         dim: int = _PAPER.dim,
@@ -91,15 +91,17 @@ class ViT(nn.Module):
         num_classes: int = 10,
     ) -> None:
         super().__init__()
+        height, width = image_size if isinstance(image_size, tuple) else (image_size, image_size)
         for name, value in list(locals().items()):
             if isinstance(value, int) and value < 1:
                 raise ValueError(f"{name} must be at least 1; got {value}")
-        if image_size % patch_size:
+        if height % patch_size or width % patch_size:
             raise ValueError(f"patch_size {patch_size} does not divide image_size {image_size}")
         if dim % heads:
             raise ValueError(f"heads {heads} does not divide dim {dim}")
-        self.image_shape = (channels, image_size, image_size)
-        embedding = PatchEmbedding(image_size, patch_size, channels, dim)
+        self.image_shape = (channels, height, width)
+        tokens = (height // patch_size) * (width // patch_size)
+        embedding = PatchEmbedding(tokens, patch_size, channels, dim)
         first = nn.Sequential(embedding, EncoderBlock(dim, heads))
         rest = (EncoderBlock(dim, heads) for _ in range(depth - 1))
         self.layers = nn.ModuleList([first, *rest])

@@ -1,13 +1,21 @@
 """The paper's training as a runner: Contrastive Forward-Forward learning of a Vision Transformer."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from seedspread.cff.config import RunConfig, SeedConfig
-from seedspread.cff.datasets import dataset_info, fetch_command, official_fingerprint, presence
+from seedspread.cff.data.own import own_fingerprint, read_own
+from seedspread.cff.datasets import (
+    ARRAYS,
+    dataset_info,
+    fetch_command,
+    is_own,
+    official_fingerprint,
+    presence,
+)
 from seedspread.cff.identity import RUNNER, run_key
 from seedspread.cff.implementations import features_of, stack_of, worthwhile
 from seedspread.cff.presets import ConfigError, check, full_name, preset_values, short_name
@@ -27,6 +35,7 @@ class CffRunner(Runner):
 
     driven: tuple[str, ...] = ()  # the sources of randomness that a run's seed drives; all if empty
     name: str = RUNNER
+    folder: str = field(default="", compare=False)  # what a relative path of images is relative to
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -50,14 +59,25 @@ class CffRunner(Runner):
         except ConfigError as error:
             raise RunnerError(f"preset: {error}") from None
         for full, level in values.items():
-            part, field = full.split(".")
-            config.setdefault(part, {})[field] = level
+            part, own = full.split(".")
+            config.setdefault(part, {})[own] = level
         try:
             checked = check(config)
             dataset_info(checked.data.name).check_shape(checked.model.image_shape)
-            return checked
+            return self._located(checked)
         except (ConfigError, DataError) as error:
             raise RunnerError(str(error)) from None
+
+    def _located(self, config: RunConfig) -> RunConfig:
+        """Name images by their whole path, so that every worker finds them."""
+        name = config.data.name
+        if not is_own(name) or name == ARRAYS:
+            return config
+        path = str(Path(self.folder, Path(name).expanduser()).absolute())
+        return config.model_copy(update={"data": config.data.model_copy(update={"name": path})})
+
+    def located(self, folder: str) -> "CffRunner":
+        return replace(self, folder=folder)
 
     def values(self, parameters: RunConfig) -> dict[str, Any]:
         return parameters.model_dump(mode="json")
@@ -72,9 +92,13 @@ class CffRunner(Runner):
 
     def keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str]:
         """Return keys by the data that are present; without data, by the whole official dataset."""
+        own = {c.data.name for c, _ in runs if is_own(c.data.name)}
+        fingerprints = {name: own_fingerprint(name) for name in sorted(own)}
         return [
             run_key(
-                self.seeded(c, seed), _fingerprint(c.data.name, c.data.labels, c.data.allow_partial, data_dir)
+                self.seeded(c, seed),
+                fingerprints.get(c.data.name)
+                or _fingerprint(c.data.name, c.data.labels, c.data.allow_partial, data_dir),
             )
             for c, seed in runs
         ]
@@ -93,7 +117,11 @@ class CffRunner(Runner):
     def check(self, parameters: Iterable[RunConfig], data_dir: Path | None) -> None:
         """Refuse to start without torch or the images."""
         require_extra("train", "training")
-        for data in {config.data.name: config.data for config in parameters}.values():
+        chosen = {(config.data.name, config.data.resize): config for config in parameters}
+        for data, model in ((config.data, config.model) for config in chosen.values()):
+            if is_own(data.name):
+                read_own(data.name, data.resize).info(data.name).check_shape(model.image_shape)
+                continue
             there = presence(dataset_info(data.name), data_dir)
             if there.found == 0:
                 raise DataError(
@@ -114,7 +142,9 @@ class CffRunner(Runner):
         return why_not() if features_of(parameters).needs_compiler else None
 
     def seconds(self, parameters: Sequence[RunConfig]) -> float | None:
-        """Estimate from a step that is measured here."""
+        """Estimate from a step that is measured here; None of images that have to be counted first."""
+        if any(is_own(config.data.name) for config in parameters):
+            return None
         require_extra("train", "an estimate of their time")
         from seedspread.cff.training.run import seconds_per_run  # noqa: PLC0415 - needs torch
 
@@ -124,7 +154,9 @@ class CffRunner(Runner):
         return parameters.runtime.device in ("auto", "cuda") and features_of(parameters).uses_gpu
 
     def group(self, parameters: RunConfig, threads: int) -> Stack | None:
-        """Group runs of one shape on one thread; several if a step is small."""
+        """Group runs of one shape on one thread, and of one split; several if a step is small."""
+        if "split" in self.driven:
+            return None
         stack = stack_of(parameters, parameters.runtime.threads or threads)
         return None if stack is None else Stack(stack, worthwhile(parameters))
 

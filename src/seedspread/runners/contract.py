@@ -173,6 +173,10 @@ class Runner(ABC):
         """Return the parameters with another way to compute the same; `RunnerError` if there is none."""
         raise RunnerError(f"runs of {self.name} have one implementation; leave --implementation out")
 
+    def located(self, folder: str) -> Self:
+        """Return this runner for a study file in a folder, to which relative paths in it are relative."""
+        return self
+
     def driving(self, streams: tuple[str, ...]) -> Self:
         """Return this runner with seeds that drive these streams only; `RunnerError` if one is unknown."""
         raise RunnerError(f"vary: no stream is called {streams[0]!r}; its runs have one seed")

@@ -614,7 +614,7 @@ def _build(
 def _runner(name: str, file: StudyFile) -> Runner:
     """What runs a study, by what its file asks for."""
     if file.plugin is not None:
-        return _plugin(file.plugin, file)
+        return _plugin(file.plugin, file).located(str(Path(name).parent) if name.endswith(".toml") else "")
     if file.run is None and file.runner is None:
         raise RunnerError("nothing to run: give [run] with a command, or name a runner")
     if not file.promised and not (file.revisions and file.audit is None):  # then any number will do

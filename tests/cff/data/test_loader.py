@@ -1,10 +1,12 @@
 """Batches: their order, their composition, their two views."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
 
-from seedspread.cff.config import PIPELINES
+from seedspread.cff.config import PIPELINES, HorizontalFlip, RandomErasing, Step
 from seedspread.cff.data import augment as pixels
 from seedspread.cff.data.augment import augment, draws
 from seedspread.cff.data.dataset import Split
@@ -127,3 +129,34 @@ def test_without_steps_images_are_only_normalised() -> None:
     plain = Loader(images, (), MEAN, STD, batch_size=50, order="given")
     (batch,) = plain.epoch(0)
     torch.testing.assert_close(batch.images, images.images.float() / 127.5 - 1)
+
+
+@pytest.mark.parametrize("before", [(), (HorizontalFlip(),)])
+def test_erasing_after_normalization_leaves_zeros(before: tuple[Step, ...]) -> None:
+    """The same places are erased as before normalization, where they are black."""
+    images = Split(pictures(0, 50).clamp(min=1), torch.arange(50) % 5, torch.arange(50))
+    after, raw = ((*before, RandomErasing(p=0.7, after_normalization=last)) for last in (True, False))
+    mean, std = (0.4, 0.5, 0.6), (0.2, 0.3, 0.1)
+    one, other = (Loader(images, steps, mean, std, 16, views=2, augment_seed=2) for steps in (after, raw))
+    black = pixels.normalize(torch.zeros(1, 3, 1, 1, dtype=torch.uint8), mean, std)
+    places = 0
+    for got, erased, whole in zip(one.epoch(0), other.epoch(0), _without_last(one), strict=True):
+        hidden = (erased.images != whole).any(dim=1, keepdim=True).expand_as(whole)
+        assert (got.images[hidden] == 0).all()
+        assert torch.equal(erased.images[hidden], black.expand_as(whole)[hidden])
+        assert torch.equal(got.images[~hidden], whole[~hidden])
+        places += int(hidden.sum())
+    assert places > 10_000
+    for got, few in zip(one.epoch(0), one.fused_batches(one.indices(0), _drawn(one)), strict=True):
+        assert torch.equal(got.images, few.images)
+
+
+def _drawn(one: Loader) -> list[torch.Tensor]:
+    return [draws(one.steps, one.augment_seed, 0, view, len(one.split)) for view in range(one.views)]
+
+
+def _without_last(one: Loader) -> Iterator[torch.Tensor]:
+    """The views of the steps but the last, with the numbers that are drawn for all of them."""
+    for index in one.indices(0):
+        views = [augment(one.split.images[index], one.steps[:-1], drawn[index]) for drawn in _drawn(one)]
+        yield pixels.normalize(torch.cat(views), one.mean, one.std)

@@ -17,8 +17,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seedspread.cff.config import ColorJitter, HorizontalFlip, RandomCrop, RandomErasing, RandomRotation, Step
+from seedspread.cff.config import (
+    ColorJitter,
+    HorizontalFlip,
+    RandAugment,
+    RandomCrop,
+    RandomErasing,
+    RandomRotation,
+    Step,
+)
 from seedspread.cff.randomness import stream
+from seedspread.errors import require_extra
 
 
 def crop(images: Tensor, top: Tensor, left: Tensor, padding: int) -> Tensor:
@@ -55,7 +64,7 @@ def erase(images: Tensor, top: Tensor, left: Tensor, height: Tensor, width: Tens
     down, right = rows - top[:, None, None], columns - left[:, None, None]
     above_or_below = (down < 0) | (down >= height[:, None, None])
     beside = (right < 0) | (right >= width[:, None, None])
-    return images * (above_or_below | beside)[:, None]
+    return images.masked_fill(~(above_or_below | beside)[:, None], 0)
 
 
 def brightness(images: Tensor, factor: Tensor) -> Tensor:
@@ -210,21 +219,35 @@ WIDTHS = {
 }
 
 
+def width_of(step: Step) -> int:
+    """Return how many numbers a step draws for an image."""
+    return 2 * step.num_ops if isinstance(step, RandAugment) else WIDTHS[type(step)]
+
+
 def draws(steps: Sequence[Step], seed: int, epoch: int, view: int, images: int) -> Tensor:
     """Return the uniform numbers in [0, 1), `(images, slots)` float32, of an epoch's augmentation."""
-    slots = sum(WIDTHS[type(step)] for step in steps)
+    slots = sum(map(width_of, steps))
     rng = stream(_AUGMENT_STREAM, seed, epoch, view)
     return torch.from_numpy(rng.random((images, slots), dtype=np.float32))
 
 
 def augment(images: Tensor, steps: Sequence[Step], uniform: Tensor) -> Tensor:
-    """Apply the steps, in order, to `(B, 3, H, W)` uint8 images with their draws, `(B, slots)`."""
+    """Apply the steps, in order, to `(B, C, H, W)` uint8 images with their draws, `(B, slots)`.
+
+    An erasing after normalization is left to do.
+    """
     at = 0
-    for step in steps:
-        width = WIDTHS[type(step)]
+    for step in steps[:-1] if erasing_after(steps) else steps:
+        width = width_of(step)
         images = apply(step, images, uniform[:, at : at + width])
         at += width
     return images
+
+
+def erasing_after(steps: Sequence[Step]) -> RandomErasing | None:
+    """Return the last step, if it comes after normalization."""
+    last = steps[-1] if steps else None
+    return last if isinstance(last, RandomErasing) and last.after_normalization else None
 
 
 @singledispatch
@@ -251,13 +274,22 @@ def _(step: RandomRotation, images: Tensor, uniform: Tensor) -> Tensor:
 
 @apply.register
 def _(step: RandomErasing, images: Tensor, uniform: Tensor) -> Tensor:
-    rectangle = erasing_rectangle(step, images.shape[-2], images.shape[-1], uniform.numpy())
-    return erase(images, *(torch.from_numpy(side).to(images.device) for side in rectangle))
+    return erase(images, *rectangles(step, images, uniform))
 
 
 @apply.register
 def _(step: ColorJitter, images: Tensor, uniform: Tensor) -> Tensor:
     return jitter(images, *jitter_factors(step, uniform))
+
+
+@apply.register
+def _(step: RandAugment, images: Tensor, uniform: Tensor) -> Tensor:
+    require_extra("train", "rand_augment", "PIL")
+    from seedspread.cff.data.rand_augment import OPERATIONS, operate  # noqa: PLC0415 - imports Pillow
+
+    chosen, negative = whole(uniform[:, ::2], len(OPERATIONS)).tolist(), (uniform[:, 1::2] <= 0.5).tolist()
+    each = zip(images.cpu().numpy(), chosen, negative, strict=True)
+    return torch.from_numpy(np.stack([operate(*one, step.magnitude) for one in each])).to(images.device)
 
 
 def jitter_factors(step: ColorJitter, uniform: Tensor) -> tuple[Tensor, Tensor, list[bool]]:
@@ -293,6 +325,12 @@ def jitter(images: Tensor, factors: Tensor, order: Tensor, active: list[bool]) -
             ]
         )
     return images.index_select(0, rows.argsort().to(images.device))
+
+
+def rectangles(step: RandomErasing, images: Tensor, uniform: Tensor) -> list[Tensor]:
+    """Return what `erase` takes, on the images' device."""
+    sides = erasing_rectangle(step, images.shape[-2], images.shape[-1], uniform.numpy())
+    return [torch.from_numpy(side).to(images.device) for side in sides]
 
 
 def erasing_rectangle(

@@ -1,4 +1,4 @@
-"""A dataset in memory: read from its official files, checked, and split into training, validation and test.
+"""A dataset in memory: read from its files, checked, and split into training, validation and test.
 
 Nothing is unpickled; a file that is off is refused. Each reader takes the contents of the unpacked files that
 belong together and returns images `(N, C, H, W)` uint8, as the dataset's entry says, and labels `(N,)` int64.
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seedspread.cff.config import DataConfig
+from seedspread.cff.data.own import ArrayDataset, own_fingerprint, read_own
 from seedspread.cff.datasets import (
     DatasetInfo,
     LocalFile,
@@ -25,6 +26,8 @@ from seedspread.cff.datasets import (
     data_folder,
     dataset_info,
     fetch_command,
+    is_npz,
+    is_own,
     official_fingerprint,
     partial_fingerprint,
     read_file,
@@ -186,8 +189,18 @@ class Dataset:
         return f"{self.info.title} (partial)" if self.missing else self.info.title
 
 
-def load(config: DataConfig, data_dir: Path | str | None = None) -> Dataset:
-    """Read, check and split a dataset; a `DataError` says what is missing or wrong, and what to do."""
+def load(
+    config: DataConfig, data_dir: Path | str | None = None, *, data: ArrayDataset | None = None
+) -> Dataset:
+    """Read, check and split a dataset; a `DataError` says what is missing or wrong, and what to do.
+
+    Args:
+        config: which images; `RunConfig.split_data` of a run.
+        data_dir: the data folder.
+        data: the images themselves, if `config.name` is `arrays`.
+    """
+    if is_own(config.name):
+        return _load_own(config, data)
     data_dir = None if data_dir is None else Path(data_dir)
     info = dataset_info(config.name)
     if config.labels == "coarse" and not info.coarse_classes:
@@ -198,6 +211,10 @@ def load(config: DataConfig, data_dir: Path | str | None = None) -> Dataset:
             f"{info.name} is partial in {data_folder(data_dir)}: {'; '.join(official.missing)}. Fetch it "
             f"whole with: {fetch_command(info.name, data_dir)}, or use what is there with allow_partial"
         )
+    return _split(config, info, official)
+
+
+def _split(config: DataConfig, info: DatasetInfo, official: "Official") -> Dataset:
     rng = np.random.default_rng([config.split_seed, 0])
     chosen = _limit(official.train, config.limit_per_class, rng)
     train, validation = _hold_out(chosen, config.validation_fraction, rng)
@@ -211,6 +228,36 @@ def load(config: DataConfig, data_dir: Path | str | None = None) -> Dataset:
         fingerprint=official.fingerprint,
         missing=official.missing,
     )
+
+
+def _load_own(config: DataConfig, data: ArrayDataset | None) -> Dataset:
+    """Read one's own images; mean and std are those of the training images, without the validation's."""
+    own = read_own(config.name, config.resize) if data is None else data
+    train = _as_split(*own.train)
+    if own.test is None:
+        train, test = _hold_out(train, config.test_fraction, np.random.default_rng([config.split_seed, 2]))
+    elif config.test_fraction != DataConfig.model_fields["test_fraction"].default:
+        raise DataError(f"{config.name} has a test part: leave data.test_fraction out")
+    else:
+        test = _as_split(*own.test)
+    fingerprint = own.fingerprint if is_npz(config.name) else own_fingerprint(config.name)
+    dataset = _split(config, own.info(config.name), Official(train, test, fingerprint, ()))
+    mean, std = _moments(dataset.train.images)
+    return replace(dataset, info=replace(dataset.info, mean=mean, std=std))
+
+
+def _as_split(images: Images, labels: Labels) -> Split:
+    return Split(torch.from_numpy(images), torch.from_numpy(labels), torch.arange(len(labels)))
+
+
+def _moments(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and std of each channel, from 0 to 1; a std of 1 where all pixels are alike."""
+    levels = torch.arange(256, dtype=torch.float64) / 255
+    shares = torch.stack([torch.bincount(of.flatten(), minlength=256) for of in images.unbind(1)]).double()
+    shares /= shares.sum(dim=1, keepdim=True)
+    mean = shares @ levels
+    std = (shares * (levels - mean[:, None]) ** 2).sum(dim=1).sqrt()
+    return tuple(mean.tolist()), tuple(torch.where(std > 0, std, 1.0).tolist())
 
 
 @dataclass(frozen=True)

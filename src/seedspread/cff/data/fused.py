@@ -20,7 +20,14 @@ import torch
 from torch import Tensor
 
 from seedspread.cff.config import ColorJitter, HorizontalFlip, RandomCrop, RandomErasing, RandomRotation, Step
-from seedspread.cff.data.augment import WIDTHS, difference_tables, erasing_rectangle, jitter_factors, whole
+from seedspread.cff.data.augment import (
+    WIDTHS,
+    difference_tables,
+    erasing_after,
+    erasing_rectangle,
+    jitter_factors,
+    whole,
+)
 
 # Four blends, by number, and between them two changes of hue, of which an image takes one: any order fits.
 _SLOTS = (0, "hue", 1, 2, "hue", 3)
@@ -57,7 +64,9 @@ def _parameters(step: Step, uniform: Tensor, height: int, width: int) -> Tensor:
     if isinstance(step, RandomErasing):
         rectangle = np.stack(erasing_rectangle(step, height, width, uniform.numpy()), axis=1)
         return torch.from_numpy(rectangle.astype(np.float32))
-    return _jitter_parameters(step, uniform)
+    if isinstance(step, ColorJitter):
+        return _jitter_parameters(step, uniform)
+    raise TypeError(f"no fused form of {step!r}")
 
 
 def _jitter_parameters(step: ColorJitter, uniform: Tensor) -> Tensor:
@@ -97,7 +106,7 @@ def transform(images: Tensor, steps: Sequence[Step], chosen: Tensor) -> Tensor:
     sizes = [size for step in steps for size in _COLUMNS[type(step)]]
     columns = iter(torch.split(chosen, sizes, dim=1) if sizes else ())
     moves: list[_Move] = []
-    for step in steps:
+    for step in steps[:-1] if erasing_after(steps) else steps:
         own = [next(columns) for _ in _COLUMNS[type(step)]]
         if isinstance(step, ColorJitter):
             images = _jitter(_look_up(images, moves), own, with_hue=step.hue > 0)
@@ -109,7 +118,7 @@ def transform(images: Tensor, steps: Sequence[Step], chosen: Tensor) -> Tensor:
 
 # Where a pixel comes from
 
-_Move: TypeAlias = tuple[RandomCrop | HorizontalFlip | RandomRotation | RandomErasing, list[Tensor]]
+_Move: TypeAlias = tuple[Step, list[Tensor]]
 
 
 class _Grid(NamedTuple):

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seedspread.cff.config import Step
+from seedspread.cff.config import RandAugment, RandomErasing, Step
 from seedspread.cff.data import fused
-from seedspread.cff.data.augment import augment, draws, normalize
+from seedspread.cff.data.augment import WIDTHS, augment, draws, erase, erasing_after, normalize, rectangles
 from seedspread.cff.data.dataset import Split
 from seedspread.cff.randomness import stream
 from seedspread.errors import one_of
@@ -57,14 +57,19 @@ class Loader:
         rows = int(ids.max()) + 1
         by_view = [draws(self.steps, self.augment_seed, epoch, view, rows)[ids] for view in range(self.views)]
         indices = self.indices(epoch, start)
-        if self.split.images.device.type == "cuda":
+        by_image = any(isinstance(step, RandAugment) for step in self.steps)
+        if self.split.images.device.type == "cuda" and not by_image:
             yield from self.fused_batches(indices, by_view)
             return
         for index in indices:
             at = index.to(self.split.images.device)
             originals = self.split.images.index_select(0, at)
             views = torch.cat([augment(originals, self.steps, uniform[index]) for uniform in by_view])
-            yield self._labelled(views, at)
+            erased: Sequence[Tensor] = ()
+            if step := erasing_after(self.steps):
+                drawn = torch.cat([uniform[index, -WIDTHS[RandomErasing] :] for uniform in by_view])
+                erased = rectangles(step, views, drawn)
+            yield self._labelled(views, at, erased)
 
     def fused_batches(self, indices: Sequence[Tensor], by_view: Sequence[Tensor]) -> Iterator[Batch]:
         """Yield the same batches in few operations, from the draws of all images, `(N, slots)` per view.
@@ -80,13 +85,14 @@ class Loader:
         """Return a batch by its images' indices, given the parameters of all, `(views, N, P, 1, 1)`."""
         originals = self.split.images.index_select(0, index.repeat(self.views))
         own = chosen.index_select(1, index).flatten(0, 1)
-        return self._labelled(fused.transform(originals, self.steps, own), index)
+        erased = own[:, -4:, 0, 0].unbind(1) if erasing_after(self.steps) else ()
+        return self._labelled(fused.transform(originals, self.steps, own), index, erased)
 
-    def _labelled(self, views: Tensor, index: Tensor) -> Batch:
+    def _labelled(self, views: Tensor, index: Tensor, erased: Sequence[Tensor]) -> Batch:
         labels = self.split.labels if self.labels is None else self.labels
-        return Batch(
-            images=normalize(views, self.mean, self.std), labels=labels[index].repeat(self.views), index=index
-        )
+        images = normalize(views, self.mean, self.std)
+        images = erase(images, *erased) if erased else images
+        return Batch(images=images, labels=labels[index].repeat(self.views), index=index)
 
 
 def epoch_order(labels: NDArray[np.int64], order: str, seed: int, epoch: int) -> NDArray[np.int64]:

@@ -19,7 +19,8 @@ from torch import Tensor
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.dataset import Dataset, load
 from seedspread.cff.data.loader import Batch
-from seedspread.cff.datasets import dataset_info
+from seedspread.cff.data.own import ArrayDataset
+from seedspread.cff.datasets import ARRAYS, dataset_info
 from seedspread.cff.identity import run_key
 from seedspread.cff.implementations import features_of, stack_of, worthwhile
 from seedspread.cff.model import ViT
@@ -215,6 +216,7 @@ def train(
     *,
     resume: bool = False,
     data_dir: Path | str | None = None,
+    data: ArrayDataset | None = None,
     callback: Callback | None = None,
 ) -> RunResult:
     """Train a run and return its result.
@@ -224,12 +226,18 @@ def train(
         out: its folder; the default is `runs/` and the run's key.
         resume: continue from a checkpoint if there is one, and return a result that already exists.
         data_dir: the data folder.
+        data: images to train on, instead of those that the config names.
         callback: is called after batches and epochs.
     """
+    if data is not None:
+        values = config.model_dump()
+        config = RunConfig.model_validate(values | {"data": values["data"] | {"name": ARRAYS}})
     folder = None if out is None else RunFolder(Path(out))
-    data = None if data_dir is None else Path(data_dir)
+    data_dir = None if data_dir is None else Path(data_dir)
     with stop_requests() as stop:
-        outcomes = train_many([config], [folder], stop, resume=resume, data_dir=data, callback=callback)
+        outcomes = train_many(
+            [config], [folder], stop, resume=resume, data_dir=data_dir, data=data, callback=callback
+        )
         ((_, outcome),) = outcomes
         stop.heard([outcome])
     if isinstance(outcome, Exception):
@@ -245,6 +253,7 @@ def train_many(
     seeds: Sequence[int] | None = None,
     resume: bool = False,
     data_dir: Path | None = None,
+    data: ArrayDataset | None = None,
     callback: Callback | None = None,
 ) -> Iterator[tuple[int, RunResult | Exception]]:
     """Train runs on one dataset, those that may be (`implementations.stack_of`) as one program.
@@ -255,13 +264,14 @@ def train_many(
     """
     config = configs[0]
     shared = {
-        (one.data.model_copy(update={"augment": None}), one.runtime.device)
+        (one.split_data.model_copy(update={"augment": None}), one.runtime.device)
         for one in configs  # each augments its images itself
     }
     if len(shared) > 1:
         raise ValueError("runs that are trained together must share their data and their device")
     dataset_info(config.data.name).check_shape(config.model.image_shape)
-    dataset = load(config.data, data_dir).to(device_of(config))
+    dataset = load(config.split_data, data_dir, data=data).to(device_of(config))
+    dataset.info.check_shape(config.model.image_shape)  # of one's own images it is known now
     runs: dict[TrainingRun, int] = {}
     for number, (own, folder) in enumerate(zip(configs, folders, strict=True)):
         seed = own.seeds.run if seeds is None else seeds[number]

@@ -38,12 +38,12 @@ Gelu gelu(Vector x) {
 }
 
 struct Shape {
-    Index images, tokens, dim, heads, channels, side, patch, embeds;  // embeds: whether images come in
+    Index images, tokens, dim, heads, channels, across, patch, embeds;  // across: pixels; embeds: whether images come in
 
     Index hidden() const { return 2 * dim; }
     Index width() const { return dim / heads; }
     Index pixels() const { return channels * patch * patch; }
-    Index input() const { return embeds ? channels * side * side : tokens * dim; }
+    Index input() const { return embeds ? tokens * pixels() : tokens * dim; }
     Index saved() const { return tokens * (7 * dim + 1) + hidden(); }
 };
 
@@ -238,11 +238,11 @@ void copy(Index n, Index columns, const float* from, Index row, float* to, Index
 
 // Images (C, H, W) -> (T, C p p), patches row by row.
 void cut(const Shape& s, const float* image, float* patches) {
-    Index across = s.side / s.patch;
+    Index across = s.across / s.patch, down = s.tokens / across * s.patch;
     for (Index t = 0; t < s.tokens; t++)
         for (Index c = 0; c < s.channels; c++)
             for (Index y = 0; y < s.patch; y++, patches += s.patch) {
-                Index line = (c * s.side + t / across * s.patch + y) * s.side + t % across * s.patch;
+                Index line = (c * down + t / across * s.patch + y) * s.across + t % across * s.patch;
                 std::memcpy(patches, image + line, s.patch * sizeof(float));
             }
 }

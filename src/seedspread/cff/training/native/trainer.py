@@ -25,7 +25,7 @@ from seedspread.cff.training.native import NativeError, build
 
 
 class _Shape(Structure):
-    _fields_ = [(name, c_ssize_t) for name in "images tokens dim heads channels side patch embeds".split()]
+    _fields_ = [(name, c_ssize_t) for name in "images tokens dim heads channels across patch embeds".split()]
 
 
 class _Spec(Structure):
@@ -111,7 +111,7 @@ class Layer:
     def _shape(self, images: int) -> _Shape:
         m = self.model
         return _Shape(
-            images, m.tokens, m.dim, m.heads, m.channels, m.image_size, m.patch_size, int(self.embeds)
+            images, m.tokens, m.dim, m.heads, m.channels, m.image_shape[2], m.patch_size, int(self.embeds)
         )
 
 
