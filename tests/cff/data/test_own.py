@@ -96,6 +96,12 @@ def test_a_folder_is_read_as_pillow_reads_it(tmp_path: Path) -> None:
     assert read_own(str(split)).test is not None
 
 
+def test_a_class_may_be_called_train(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "vehicles")
+    (folder / "0").rename(folder / "train")
+    assert read_own(str(folder)).classes == ("1", "2", "train")
+
+
 def test_a_folder_is_identified_by_names_and_content(tmp_path: Path) -> None:
     one, other = folder_of(tmp_path / "one"), folder_of(tmp_path / "other")
     (one / "notes.txt").write_text("no image")

@@ -161,7 +161,8 @@ def _read_npz(path: Path) -> ArrayDataset:
 def _listed(folder: Path) -> list[dict[str, list[Path]]]:
     """Return the images of each class, to train and, if there are such, to test on."""
     top = {path.name: path for path in _inside(folder) if path.is_dir()}
-    parts = [top[name] for name in ("train", "test") if name in top] if "train" in top else [folder]
+    is_split = "train" in top and any(path.is_dir() for path in _inside(top["train"]))  # and no class
+    parts = [top[name] for name in ("train", "test") if name in top] if is_split else [folder]
     found = [{path.name: _images(path) for path in _inside(part) if path.is_dir()} for part in parts]
     empty = [name for part in found for name, files in part.items() if not files]
     if empty or not found[0]:
