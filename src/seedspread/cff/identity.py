@@ -105,7 +105,11 @@ def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> d
 
 def parent_key(run: str) -> str:
     """Return the key of a finished run that is named by its folder, or by its key itself."""
-    return run if re.fullmatch("[0-9a-f]{20}", run) else str(RunFolder(Path(run)).result()["key"])
+    return run if is_key(run) else str(RunFolder(Path(run)).result()["key"])
+
+
+def is_key(text: str) -> bool:
+    return re.fullmatch("[0-9a-f]{20}", text) is not None
 
 
 def _parent(config: RunConfig) -> dict[str, str]:

@@ -16,7 +16,7 @@ from seedspread.cff.datasets import (
     official_fingerprint,
     presence,
 )
-from seedspread.cff.identity import RUNNER, run_key
+from seedspread.cff.identity import RUNNER, is_key, run_key
 from seedspread.cff.implementations import features_of, stack_of, worthwhile
 from seedspread.cff.presets import ConfigError, check, full_name, preset_values, short_name
 from seedspread.cff.training.native import why_not
@@ -35,7 +35,7 @@ class CffRunner(Runner):
 
     driven: tuple[str, ...] = ()  # the sources of randomness that a run's seed drives; all if empty
     name: str = RUNNER
-    folder: str = field(default="", compare=False)  # what a relative path of images is relative to
+    folder: str = field(default="", compare=False)  # what relative paths are relative to
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -69,12 +69,16 @@ class CffRunner(Runner):
             raise RunnerError(str(error)) from None
 
     def _located(self, config: RunConfig) -> RunConfig:
-        """Name images by their whole path, so that every worker finds them."""
-        name = config.data.name
-        if not is_own(name) or name == ARRAYS:
-            return config
-        path = str(Path(self.folder, Path(name).expanduser()).absolute())
-        return config.model_copy(update={"data": config.data.model_copy(update={"name": path})})
+        """Name images, and a run to start from, by their whole paths, so that every worker finds them."""
+        data, training = config.data, config.training
+        if is_own(data.name) and data.name != ARRAYS:
+            data = data.model_copy(update={"name": self._path(data.name)})
+        if training.init_from and not is_key(training.init_from):
+            training = training.model_copy(update={"init_from": self._path(training.init_from)})
+        return config.model_copy(update={"data": data, "training": training})
+
+    def _path(self, name: str) -> str:
+        return str(Path(self.folder, Path(name).expanduser()).absolute())
 
     def located(self, folder: str) -> "CffRunner":
         return replace(self, folder=folder)

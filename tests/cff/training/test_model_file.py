@@ -10,9 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from seedspread import ViT, load_run, train
+from seedspread import Study, ViT, load_run, train
 from seedspread.cff.data.dataset import load
 from seedspread.cff.identity import run_key
+from seedspread.cff.presets import to_toml
 from seedspread.cff.runner import CffRunner
 from seedspread.cff.training.run import train_many
 from seedspread.errors import SeedspreadError
@@ -124,6 +125,17 @@ def test_a_run_names_its_parent_by_key_in_the_same_store(tmp_path: Path) -> None
     train(tiny(training__init_from=key, seeds__run=9), tmp_path / "child")
     by_folder = tiny(training__init_from=str(tmp_path / key), seeds__run=9)
     assert run_key(by_folder) == RunFolder(tmp_path / "child").result()["key"]
+
+
+def test_a_study_starts_all_its_runs_from_one(tmp_path: Path) -> None:
+    train(tiny(), tmp_path / "parent")
+    preset = tmp_path / "tiny.toml"
+    preset.write_text(to_toml(tiny(training__init_from="parent")))
+    head = f'runner = "cff"\npreset = "{preset}"\nseeds = 2\nkeep_model = false\n'
+    (tmp_path / "study.toml").write_text(head + '[factors]\nmargin_type = ["clamp"]')
+    runs = Study(tmp_path / "study.toml").run(tmp_path / "store", workers=1, progress=False)
+    assert len(runs.table) == 2
+    assert not list((tmp_path / "store").glob(f"*/{MODEL}"))
 
 
 def test_stacked_runs_keep_the_models_of_runs_alone(tmp_path: Path) -> None:
