@@ -42,6 +42,48 @@ def test_a_bad_argument_is_named(arguments: dict[str, Any], named: str) -> None:
         SupConLoss(**arguments)
 
 
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"margin": 0.2},
+        {"temperature": 0.5},
+        {"margin_type": "shift"},
+        {"margin_type": "soft_clamp", "margin_sharpness": 5.0},
+        {"stability": "direct"},
+        {"reduction": "sum"},
+    ],
+    ids=str,
+)
+def test_a_loss_that_is_changed_is_a_new_one(changed: dict[str, Any], implementation: Implementation) -> None:
+    features, labels = random_batch(24, 8, 3, seed=0)
+    loss = SupConLoss(implementation=implementation)
+    before, _ = loss(features, labels, return_statistics=True)
+    for name, value in changed.items():
+        setattr(loss, name, value)
+        assert getattr(loss, name) == value
+    after, seen = loss(features, labels, return_statistics=True)
+    new, expected = SupConLoss(**changed, implementation=implementation)(
+        features, labels, return_statistics=True
+    )
+    assert torch.equal(after, new)
+    assert seen.margin == expected.margin
+    assert seen.clamp_activation_rate == expected.clamp_activation_rate
+    assert torch.equal(after, before) == (changed == {"stability": "direct"})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"margin": -0.1}, {"temperature": 0}, {"margin_type": "clip"}, {"implementation": "slow"}]
+)
+def test_a_bad_change_is_refused_and_leaves_the_loss_alone(wrong: dict[str, Any]) -> None:
+    loss = SupConLoss()
+    (name, value), *_ = wrong.items()
+    before = getattr(loss, name)
+    with pytest.raises(ValueError, match=name):
+        setattr(loss, name, value)
+    assert getattr(loss, name) == before
+
+
 @pytest.mark.parametrize(
     ("features", "labels", "named"),
     [

@@ -19,7 +19,7 @@ make them again, so that memory grows with N and not with its square.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args, overload
 
 import torch
@@ -379,6 +379,17 @@ class _Anchors:
 
 Implementation = Literal["auto", "plain", "fast"]
 OnNoPositives = Literal["raise", "zero"]
+# Settings of a loss that are words, and what they may be.
+_CHOICES = {"implementation": get_args(Implementation), "on_no_positives": get_args(OnNoPositives)}
+
+
+def _of_spec(name: str) -> Any:
+    """A field of a loss's `spec`, which is replaced, and so checked, whenever the field is set."""
+
+    def set_to(loss: "SupConLoss", value: Any) -> None:
+        loss.spec = replace(loss.spec, **{name: value})
+
+    return property(lambda loss: getattr(loss.spec, name), set_to)
 
 
 class SupConLoss(nn.Module):
@@ -386,7 +397,8 @@ class SupConLoss(nn.Module):
 
     For unit vectors z, similarities s = z z^T, modified similarities s~ (see `margin_type`) and
     p_uv = exp(s~_uv / tau) / sum_{k != u} exp(s~_uk / tau), the loss is the mean over the anchors u
-    that have positives of -1/|P_u| sum_{v in P_u} log p_uv. The defaults are the paper's layer 0.
+    that have positives of -1/|P_u| sum_{v in P_u} log p_uv. The defaults are the paper's layer 0. Every
+    argument is an attribute too, which may be set at any time: `loss.margin = 0.2`.
 
     Args:
         temperature: tau > 0.
@@ -412,6 +424,13 @@ class SupConLoss(nn.Module):
         >>> loss(features, torch.tensor([0, 1, 2, 3, 0, 1, 2, 3])).backward()
     """
 
+    temperature = _of_spec("temperature")
+    margin = _of_spec("margin")
+    margin_type = _of_spec("margin_type")
+    stability = _of_spec("stability")
+    reduction = _of_spec("reduction")
+    margin_sharpness = _of_spec("margin_sharpness")
+
     def __init__(
         self,
         temperature: float = 0.15,
@@ -428,15 +447,18 @@ class SupConLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.spec = LossSpec(temperature, margin, margin_type, stability, reduction, margin_sharpness)
-        one_of("implementation", implementation, get_args(Implementation))
-        one_of("on_no_positives", on_no_positives, get_args(OnNoPositives))
-        if block_size is not None and block_size < 1:
-            raise ValueError(f"block_size must be at least 1; got {block_size!r}")
         self.implementation = implementation
         self.on_no_positives = on_no_positives
         self.check_finite = check_finite
         self.block_size = block_size
         self._observers: list[Callable[[PairStatistics], None]] = []
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _CHOICES:
+            one_of(name, value, _CHOICES[name])
+        if name == "block_size" and value is not None and value < 1:
+            raise ValueError(f"block_size must be at least 1; got {value!r}")
+        super().__setattr__(name, value)
 
     def observe(self, observer: Callable[[PairStatistics], None]) -> None:
         """Call `observer` with the statistics of every batch from now on, while in training mode."""
