@@ -108,3 +108,45 @@ def test_that_holds_for_augmentation_too() -> None:
 
     assert key(WiderCrop(padding=3)) == key(RandomCrop(padding=3))
     assert key(WiderCrop(padding=3, fill=9)) != key(RandomCrop(padding=3))
+
+
+@pytest.mark.parametrize(
+    ("same", "settings"),
+    [
+        ([], ["training.momentum=0.5"]),
+        (["training.optimizer=sgd"], ["training.optimizer=sgd", "training.betas=[0.5, 0.9]"]),
+        (
+            ["objective.margin_type=subtract"],
+            ["objective.margin_type=subtract", "objective.margin_warmup_epochs=5"],
+        ),
+        (
+            ["training.rule=cross_entropy"],
+            ["training.rule=cross_entropy", "objective.margin_warmup_epochs=5"],
+        ),
+        (
+            ["training.optimizer=adamw", "training.schedule=constant", "training.warmup_epochs=0"],
+            ["training.max_gradient_norm=none"],
+        ),
+    ],
+)
+def test_what_cannot_matter_of_optimizers_and_schedules_is_not_in_the_key(
+    same: list[str], settings: list[str]
+) -> None:
+    assert run_key(read_config("paper/cifar10", same)) == run_key(read_config("paper/cifar10", settings))
+
+
+def test_what_can_matter_of_them_is() -> None:
+    settings = [
+        [],
+        ["training.optimizer=adam"],
+        ["training.optimizer=sgd"],
+        ["training.optimizer=sgd", "training.momentum=0.5"],
+        ["training.schedule=cosine"],
+        ["training.warmup_epochs=5"],
+        ["training.max_gradient_norm=1"],
+        ["objective.margin_warmup_epochs=5"],
+        ["training.rule=cross_entropy"],
+        ["training.rule=cross_entropy", "training.optimizer=sgd"],
+        ["training.rule=cross_entropy", "training.schedule=cosine"],
+    ]
+    assert len({run_key(read_config("paper/cifar10", one)) for one in settings}) == len(settings)

@@ -236,6 +236,7 @@ class ObjectiveConfig(FrozenConfig):
         margin_last: the margin of the last layer.
         margin_schedule: how it goes from one to the other.
         margin_exponent: of the schedule; `linear` has none.
+        margin_warmup_epochs: over so many epochs, batch by batch, all margins grow from 0 to these values.
         margin_sharpness: beta of `soft_clamp`.
         stability: whether the gradient flows through the row maximum.
         reduction: over an anchor's positives.
@@ -250,6 +251,7 @@ class ObjectiveConfig(FrozenConfig):
     margin_last: NotNegative = 0.1
     margin_schedule: Literal["linear", "parabolic", "cosine", "exponential"] = "linear"
     margin_exponent: Positive = 1.0
+    margin_warmup_epochs: NotNegative = 0.0
     margin_sharpness: Positive = 20.0
     stability: Literal["detach", "direct"] = "detach"
     reduction: Literal["mean", "sum"] = "mean"
@@ -273,9 +275,18 @@ class TrainingConfig(FrozenConfig):
             `cross_entropy` (plain backpropagation through the head, on one view).
         epochs: how many.
         batch_size: images per batch.
-        learning_rate: AdamW's; constant. `cross_entropy` uses the probe's.
-        betas: AdamW's.
-        weight_decay: AdamW's.
+        learning_rate: of the optimizer; with a schedule or a warm-up, the highest. `cross_entropy` uses the
+            probe's.
+        betas: of `adamw` and `adam`.
+        weight_decay: of the optimizer: apart from the gradient in `adamw`, added to it in `adam` and `sgd`.
+            `cross_entropy` uses the probe's.
+        optimizer: torch's of that name. In `layer_local` each layer has its own.
+        momentum: of `sgd`.
+        schedule: of the learning rate after the warm-up, batch by batch: `constant`, or `cosine`, half a
+            period down to 0 at the last epoch's end.
+        warmup_epochs: over so many epochs, batch by batch, the learning rate grows linearly from 0.
+        max_gradient_norm: each optimizer's gradient is scaled down to this l2 norm, before its step; in
+            `layer_local` that is each layer's by itself. The norms that are recorded are those before.
         select: the weights that stage 1 ends with: the `last` epoch's, or those with the lowest loss of the
             last layer on two augmented validation views (`best_val_loss`).
         init_from: a finished run, by its folder or by its key in the same store, whose encoder training
@@ -289,6 +300,11 @@ class TrainingConfig(FrozenConfig):
     learning_rate: Positive = 4e-3
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     weight_decay: NotNegative = 1e-4
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    momentum: Beta = 0.9
+    schedule: Literal["constant", "cosine"] = "constant"
+    warmup_epochs: NotNegative = 0.0
+    max_gradient_norm: Positive | None = None
     select: Literal["last", "best_val_loss"] = "last"
     init_from: str | None = Field(default=None, min_length=1)
     continue_from: str | None = Field(default=None, min_length=1)
@@ -424,6 +440,19 @@ class RunConfig(FrozenConfig):
         colored = [step.op for step in self.data.pipeline if isinstance(step, ColorJitter | RandAugment)]
         if colored and self.model.channels not in (1, 3):
             raise ValueError(f"{colored[0]} is for images of 1 or 3 channels; got {self.model.channels}")
+        return self
+
+    @model_validator(mode="after")
+    def _warms_up_in_time(self) -> Self:
+        warmups = {
+            "training.warmup_epochs": self.training.warmup_epochs,
+            "objective.margin_warmup_epochs": self.objective.margin_warmup_epochs,
+        }
+        for name, epochs in warmups.items():
+            if epochs > self.training.epochs:
+                raise ValueError(
+                    f"{name} must be at most training.epochs, {self.training.epochs}; got {epochs:g}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -44,7 +44,7 @@ _RENAMED = {
     "runtime": {"micro_batch_size": "slice_images", "activation_checkpointing": "recompute"},
 }
 # What is no part of the identity of a run whose margin is inert.
-_SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent")
+_SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent", "margin_warmup_epochs")
 _PARENTS = ("init_from", "continue_from")
 # What tells runs apart that can still be trained as one program.
 _MARGINS = ("margin_type", "margin_sharpness", *_SCHEDULE)
@@ -76,8 +76,9 @@ class _Cell:
 def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
     """Describe the runs of a cell; cached, since a plan needs it for each of its seeds."""
     config = cell.config
-    # Cross entropy is trained with the probe's settings.
-    unused = ("learning_rate", "betas", "weight_decay") if config.training.rule == "cross_entropy" else ()
+    unused = {"betas"} if config.training.optimizer == "sgd" else {"momentum"}
+    if config.training.rule == "cross_entropy":  # which is trained with the probe's settings
+        unused |= {"learning_rate", "betas", "weight_decay"}
     return {
         "numerics": NUMERICS_VERSION,
         "data": _data(config, fingerprint),

@@ -8,7 +8,7 @@ from typing import Any
 
 from seedspread.analysis.words import number, p_value
 from seedspread.cff.advice import advise
-from seedspread.cff.config import RunConfig, SeedConfig, Step
+from seedspread.cff.config import RunConfig, SeedConfig, Step, TrainingConfig
 from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import canonical, margin_of
 from seedspread.cff.margins import layer_margins
@@ -450,9 +450,22 @@ def _hyperparameters(c: RunConfig) -> dict[str, str]:
         "limit": c.data.limit_per_class or "all",
         "test_limit": c.data.test_limit_per_class or "all",
         "augmentation": "; ".join([*map(_step, c.data.pipeline), "normalisation"]),
+        "optimizer": _optimizer(c.training),
+        "margin_warmup": f", over {warmup:g} epochs" if (warmup := c.objective.margin_warmup_epochs) else "",
     }
     rows = paper_data("hyperparameters.toml")
     return {name: text.format(c=c, **words) for name, text in rows.items()}
+
+
+def _optimizer(t: TrainingConfig) -> str:
+    """Return `AdamW (lr 0.004, betas 0.9 and 0.999, weight decay 0.0001)`, with what else is set."""
+    name = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD"}[t.optimizer]
+    own = f"momentum {t.momentum:g}" if t.optimizer == "sgd" else "betas {:g} and {:g}".format(*t.betas)
+    words = [f"lr {t.learning_rate:g}", own, f"weight decay {t.weight_decay:g}"]
+    words += [f"{t.schedule} schedule"] if t.schedule != "constant" else []
+    words += [f"warm-up over {t.warmup_epochs:g} epochs"] if t.warmup_epochs else []
+    words += [f"gradient norm at most {t.max_gradient_norm:g}"] if t.max_gradient_norm else []
+    return f"{name} ({', '.join(words)})"
 
 
 def _step(step: Step) -> str:

@@ -111,6 +111,13 @@ def seeded(seed: int, **changes: Any) -> RunConfig:
             "runtime__micro_batch_size": 2,
             "objective__stability": "direct",
         },
+        {"training__optimizer": "sgd", "training__max_gradient_norm": 0.5},
+        {
+            "training__optimizer": "adam",
+            "training__max_gradient_norm": 0.5,
+            "model__dim": 10,
+            "model__heads": 1,
+        },
     ],
 )
 def test_a_step_is_the_same_to_the_bit_whatever_the_stack(changes: dict[str, Any]) -> None:
@@ -142,11 +149,28 @@ def test_a_step_is_the_same_to_the_bit_whatever_the_stack(changes: dict[str, Any
         torch.set_num_threads(before)
 
 
-def test_runs_that_are_trained_together_are_the_same_to_the_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"training__optimizer": "sgd", "training__schedule": "cosine", "training__max_gradient_norm": 0.3},
+        {"training__optimizer": "adam", "training__warmup_epochs": 2},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_runs_that_are_trained_together_are_the_same_to_the_bit(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    """Those with changes also have margins that grow, each at its own pace."""
+    configs = [
+        seeded(seed, **changes, **({"objective__margin_warmup_epochs": 1 + seed} if changes else {}))
+        for seed in range(3)
+    ]
+    assert len({stack_of(config, 1) for config in configs}) == 1
     for seed in range(3):
-        train(seeded(seed), tmp_path / f"alone-{seed}")
+        train(configs[seed], tmp_path / f"alone-{seed}")
     folders = [RunFolder(tmp_path / f"together-{seed}") for seed in range(3)]
-    ended = train_many([seeded(seed) for seed in range(3)], folders, StopRequest())
+    ended = train_many(configs, folders, StopRequest())
     assert all(isinstance(one, RunResult) for _, one in ended)
     for seed in range(3):
         assert files(tmp_path / f"together-{seed}") == files(tmp_path / f"alone-{seed}")

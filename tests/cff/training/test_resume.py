@@ -56,6 +56,21 @@ class CrashAt(Callback):
         {"runtime__precision": "bf16"},
         {"runtime__implementation": "plain"},
         pytest.param({"runtime__implementation": "native"}, marks=needs_native),
+        {"training__optimizer": "sgd", "training__learning_rate": 0.05, "training__max_gradient_norm": 0.5},
+        {"training__optimizer": "adam", "training__schedule": "cosine", "training__warmup_epochs": 0.6},
+        {"training__optimizer": "sgd", "training__rule": "cross_entropy", "training__schedule": "cosine"},
+        {"training__rule": "end_to_end", "objective__margin_warmup_epochs": 2, "training__optimizer": "adam"},
+        {"training__select": "best_val_loss", "objective__margin_warmup_epochs": 1.3},
+        pytest.param(
+            {
+                "runtime__implementation": "native",
+                "training__optimizer": "sgd",
+                "training__schedule": "cosine",
+                "training__max_gradient_norm": 0.5,
+                "objective__margin_warmup_epochs": 2,
+            },
+            marks=needs_native,
+        ),
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )

@@ -18,10 +18,10 @@ from seedspread.cff.loss import PairStatistics, unit_vectors
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.randomness import drawn_from, head_seed, probe_seeds
 from seedspread.cff.training.layerwise import (
-    AdamW,
     EpochSums,
     History,
     LayerwiseModel,
+    Optimizer,
     Trainer,
     load_module,
     module_tensors,
@@ -50,7 +50,8 @@ def layer_statistics(model: LayerwiseModel, batch: Batch) -> list[PairStatistics
 
 @torch.no_grad()
 def validation_loss(model: LayerwiseModel, batch: Batch) -> Tensor:
-    """Return the last layer's loss on a batch of two views."""
+    """Return the last layer's loss on a batch of two views, at its final margin, in every epoch."""
+    model.set_margins(model.config.training.epochs)
     return model.losses[-1](features(model, batch.images)[-1], batch.labels)  # type: ignore[no-any-return]
 
 
@@ -110,7 +111,7 @@ class Probe:
         self._cached = config.probe.features == "cached"
         self._heads = _heads(config, len(dataset.classes), repeat, layers).to(device)
         self._best = _heads(config, len(dataset.classes), repeat, layers).to(device)
-        self._optimiser = AdamW(
+        self._optimiser = Optimizer(
             list(self._heads.parameters()), config.probe.learning_rate, config.probe.weight_decay
         )
         self._loader = Loader(
@@ -215,6 +216,7 @@ class Diagnostics:
 def final_diagnostics(trainer: Trainer, model: LayerwiseModel, batches: Loader) -> Diagnostics:
     """Measure the final weights on the training batches of an epoch that no training has seen."""
     depth = len(model.margins)
+    trainer.at(model.config.training.epochs)
     histograms, rates, norms = [], [], []
     for number, batch in enumerate(batches.epoch(model.config.training.epochs)):
         if number == 0:

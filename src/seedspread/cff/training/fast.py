@@ -32,7 +32,7 @@ from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES
 from seedspread.cff.model import ViT
 from seedspread.cff.training.fast_loss import LossRules, StackedLoss, StackedPairs, stacked_loss
-from seedspread.cff.training.layerwise import AdamW, EpochSums, LayerwiseModel, Trainer, optimiser_of
+from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
 
 # Numbers of an attention matrix that a CPU's cache holds beside all else: 2 MB.
 _CACHED = 2**19
@@ -292,12 +292,20 @@ class StackedTrainer(Trainer):
         self._optimiser = optimiser_of(
             self._config, [parameter for runs in self._own for run in runs for parameter in run]
         )
+        self._scale = query_scale(self._config.model, self._blocks[0])
+        self._rules = self._loss_rules()
+
+    def _loss_rules(self) -> list[LossRules]:
         first = self._blocks[0]
-        self._scale = query_scale(self._config.model, first)
-        self._rules = [
+        return [
             LossRules.of([loss.spec for loss in losses], first.dtype, first.device)
-            for losses in zip(*(model.losses for model in models), strict=True)
+            for losses in zip(*(model.losses for model in self.models), strict=True)
         ]
+
+    def at(self, epochs: float) -> None:
+        super().at(epochs)
+        if any(model.config.objective.margin_warmup_epochs for model in self.models):
+            self._rules = self._loss_rules()
 
     @staticmethod
     def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
@@ -322,7 +330,7 @@ class StackedTrainer(Trainer):
         self._hand_out(gradients)
         self._record(number, sums, pairs, losses)
         if update:
-            self._optimiser.step()
+            self._optimiser.step(self.clipped())
 
     def _record(
         self, number: int, sums: Sequence[EpochSums], pairs: StackedPairs, losses: Sequence[StackedLoss]
@@ -372,7 +380,7 @@ class StackedTrainer(Trainer):
         by_layer = torch.split(each, [runs * len(own[0]) for own in self._own])
         return torch.stack([torch.linalg.vector_norm(one.view(runs, -1), dim=1) for one in by_layer], dim=1)
 
-    def optimiser_parts(self, run: int) -> list[tuple[AdamW, slice]]:
+    def optimiser_parts(self, run: int) -> list[tuple[Optimizer, slice]]:
         parts, before = [], 0
         for own in self._own:
             count = len(own[0])

@@ -1,5 +1,6 @@
 """What every trainer of stage 1 has in common: model, losses, optimizer, sums and history, the base class."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -9,9 +10,11 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
 from torch.optim.adamw import adamw
+from torch.optim.sgd import sgd
 
-from seedspread.cff.config import RunConfig
+from seedspread.cff.config import RunConfig, TrainingConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.identity import margin_of
 from seedspread.cff.implementations import TrainerFeatures
@@ -22,11 +25,14 @@ from seedspread.cff.model import ViT
 _EPSILON = 1e-8
 
 
-class AdamW:
-    """AdamW by torch's own fused function, with a state that goes into a checkpoint by name.
+class Optimizer:
+    """AdamW, Adam or SGD by torch's own fused functions, with a state that goes into a checkpoint by name.
 
-    `torch.optim.AdamW` makes the same call, but imports torch's compiler first, which takes longer than
-    loading torch itself and would be paid for by every worker and every short run.
+    The classes of `torch.optim` make the same calls, but import torch's compiler first, which takes longer
+    than loading torch itself and would be paid for by every worker and every short run.
+
+    Attributes:
+        factor: of the learning rate, as a schedule says.
     """
 
     def __init__(
@@ -35,13 +41,21 @@ class AdamW:
         learning_rate: float,
         weight_decay: float,
         betas: tuple[float, float] = (0.9, 0.999),
+        *,
+        kind: str = "adamw",
+        momentum: float = 0.0,
+        max_norm: float | None = None,
     ) -> None:
         self.parameters = parameters
         self.learning_rate, self.weight_decay, self.betas = learning_rate, weight_decay, betas
+        self.kind, self.momentum, self.max_norm = kind, momentum, max_norm
+        self.factor = 1.0
 
     @cached_property
     def _state(self) -> dict[str, list[Tensor]]:
-        """Means, squares and steps by parameter; allocated at the first step: measuring takes none."""
+        """What a step needs of those before; allocated at the first one: measuring takes none."""
+        if self.kind == "sgd":
+            return {"momentum_buffer": [torch.zeros_like(p) for p in self.parameters]}
         steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in self.parameters]
         means, squares = ([torch.zeros_like(p) for p in self.parameters] for _ in range(2))
         return {"exp_avg": means, "exp_avg_sq": squares, "step": steps}
@@ -54,24 +68,29 @@ class AdamW:
         return [gradient for p in self.parameters if (gradient := p.grad) is not None]
 
     @torch.no_grad()
-    def step(self) -> None:
+    def step(self, clipped: Sequence[slice] = (slice(None),)) -> None:
+        """Update the parameters; the gradients of each of the parts in `clipped` have one norm together."""
+        if self.max_norm is not None:
+            for together in clipped:
+                nn.utils.clip_grad_norm_(self.parameters[together], self.max_norm)
         indices = [i for i, parameter in enumerate(self.parameters) if parameter.grad is not None]
-        adamw(
-            [self.parameters[i] for i in indices],
-            self.gradients(),
-            [self._state["exp_avg"][i] for i in indices],
-            [self._state["exp_avg_sq"][i] for i in indices],
-            [],
-            [self._state["step"][i] for i in indices],
-            fused=True,
-            amsgrad=False,
-            beta1=self.betas[0],
-            beta2=self.betas[1],
-            lr=self.learning_rate,
-            weight_decay=self.weight_decay,
-            eps=_EPSILON,
-            maximize=False,
-        )
+        state = {name: [of_all[i] for i in indices] for name, of_all in self._state.items()}
+        parameters: list[Tensor] = [self.parameters[i] for i in indices]
+        rate = self.learning_rate * self.factor
+        shared: dict[str, Any] = {
+            "lr": rate,
+            "weight_decay": self.weight_decay,
+            "maximize": False,
+            "fused": True,
+        }
+        if self.kind == "sgd":
+            rest = {"momentum": self.momentum, "dampening": 0.0, "nesterov": False} | shared
+            sgd(parameters, self.gradients(), list(state["momentum_buffer"]), **rest)
+            return
+        rest = {"beta1": self.betas[0], "beta2": self.betas[1], "eps": _EPSILON, "amsgrad": False} | shared
+        moments = state["exp_avg"], state["exp_avg_sq"]
+        step = adamw if self.kind == "adamw" else adam
+        step(parameters, self.gradients(), *moments, [], state["step"], **rest)
 
     def state_dict(self, prefix: str, some: slice = slice(None)) -> dict[str, Tensor]:
         """Return copies of the state of some of the parameters, by their numbers among these."""
@@ -238,6 +257,12 @@ class LayerwiseModel:
             for margin in self.margins
         ]
 
+    def set_margins(self, epochs: float) -> None:
+        """Give the losses the margins in use after so many epochs."""
+        warmup = self.config.objective.margin_warmup_epochs
+        for loss, margin in zip(self.losses, self.margins, strict=True) if warmup else ():
+            loss.margin = margin * min(1.0, epochs / warmup)
+
     @property
     def views(self) -> int:
         """Views per image: cross entropy sees one."""
@@ -253,18 +278,32 @@ class LayerwiseModel:
         return torch.bfloat16 if self.config.runtime.precision == "bf16" else torch.float32
 
 
-def optimiser_of(config: RunConfig, parameters: Sequence[nn.Parameter]) -> AdamW:
-    """Return the optimizer of stage 1; cross entropy uses the probe's settings."""
+def optimiser_of(config: RunConfig, parameters: Sequence[nn.Parameter]) -> Optimizer:
+    """Return the optimizer of stage 1; cross entropy uses the probe's learning rate and weight decay."""
     training, probe = config.training, config.probe
+    kind, momentum, max_norm = training.optimizer, training.momentum, training.max_gradient_norm
+    settings = (training.learning_rate, training.weight_decay, training.betas)
     if training.rule == "cross_entropy":
-        return AdamW(parameters, probe.learning_rate, probe.weight_decay)
-    return AdamW(parameters, training.learning_rate, training.weight_decay, training.betas)
+        settings = (probe.learning_rate, probe.weight_decay, (0.9, 0.999))
+    return Optimizer(parameters, *settings, kind=kind, momentum=momentum, max_norm=max_norm)
+
+
+def learning_rate_factor(training: TrainingConfig, epochs: float) -> float:
+    """Return what the learning rate is multiplied by after so many epochs, part of one included."""
+    warmup = training.warmup_epochs
+    if epochs < warmup:
+        return epochs / warmup
+    if training.schedule == "constant":
+        return 1.0
+    left = training.epochs - warmup
+    return (1 + math.cos(math.pi * (epochs - warmup) / left)) / 2 if left else 1.0
 
 
 class Trainer(ABC):
     """Trains models, each on its own batch: one, or several if it stacks."""
 
     features: ClassVar[TrainerFeatures]
+    models: Sequence[LayerwiseModel]
 
     @abstractmethod
     def __init__(self, models: Sequence[LayerwiseModel]) -> None: ...
@@ -278,6 +317,17 @@ class Trainer(ABC):
         """Return facts for a run's provenance."""
         return {}
 
+    def at(self, epochs: float) -> None:
+        """Set learning rates and margins to those after so many epochs, part of one included.
+
+        They depend on nothing else, so that a resumed run needs no further state.
+        """
+        factor = learning_rate_factor(self.models[0].config.training, epochs)
+        for optimiser, _ in self.optimiser_parts(0):  # all runs share them
+            optimiser.factor = factor
+        for model in self.models:
+            model.set_margins(epochs)
+
     @abstractmethod
     def step(
         self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
@@ -285,8 +335,12 @@ class Trainer(ABC):
         """Train on one batch each and add to the epochs' sums; without `update` only measure."""
 
     @abstractmethod
-    def optimiser_parts(self, run: int) -> list[tuple[AdamW, slice]]:
+    def optimiser_parts(self, run: int) -> list[tuple[Optimizer, slice]]:
         """Return each layer's optimizer, and which of its parameters are the layer's, for one run."""
+
+    def clipped(self) -> list[slice]:
+        """Return which parameters of an optimizer that all share are of one layer, for every run."""
+        return [own for run in range(len(self.models)) for _, own in self.optimiser_parts(run)]
 
     def state_dict(self, run: int) -> dict[str, Tensor]:
         """Return the optimizers' part of a run's checkpoint, named as if it were trained alone."""

@@ -109,6 +109,7 @@ class TrainingLoop:
             for number, batches in enumerate(epochs, start):
                 if (epoch, number) == until:
                     return
+                trainer.at(epoch + number / len(loaders[0]))
                 trainer.step(batches, number, [run.sums for run in runs])
                 self._callback.on_batch("encoder", epoch, number, sum(len(batch.index) for batch in batches))
                 self._spend([run for run in runs if run in self._going], len(batches[0].index))

@@ -10,7 +10,7 @@ from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES, features_of
 from seedspread.cff.loss import PairStatistics, pair_statistics
 from seedspread.cff.training.fast import StackedTrainer
-from seedspread.cff.training.layerwise import AdamW, EpochSums, LayerwiseModel, Trainer, optimiser_of
+from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
 from seedspread.cff.training.native.trainer import NativeTrainer
 
 
@@ -20,7 +20,7 @@ class AutogradTrainer(Trainer):
     features = FEATURES["plain"]
 
     def __init__(self, models: Sequence[LayerwiseModel]) -> None:
-        (model,) = models
+        (model,) = self.models = models
         self.model = model
         self._rule = model.config.training.rule
         layers = [list(layer.parameters()) for layer in model.vit.layers]
@@ -83,7 +83,7 @@ class AutogradTrainer(Trainer):
             self.optimisers[0].step()
         sums.end_batch(statistics[0].positive_pairs, statistics[0].anchors)
 
-    def optimiser_parts(self, run: int) -> list[tuple[AdamW, slice]]:
+    def optimiser_parts(self, run: int) -> list[tuple[Optimizer, slice]]:
         return [(optimiser, slice(None)) for optimiser in self.optimisers]
 
     @staticmethod

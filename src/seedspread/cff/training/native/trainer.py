@@ -20,7 +20,7 @@ from seedspread.cff.implementations import FEATURES, NATIVE_MARGINS
 from seedspread.cff.loss import HISTOGRAM_BINS, PairStatistics
 from seedspread.cff.margins import LossSpec
 from seedspread.cff.presets import ConfigError
-from seedspread.cff.training.layerwise import AdamW, EpochSums, LayerwiseModel, Trainer, optimiser_of
+from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
 from seedspread.cff.training.native import NativeError, build
 
 
@@ -161,7 +161,7 @@ class NativeTrainer(Trainer):
     features = FEATURES["native"]
 
     def __init__(self, models: Sequence[LayerwiseModel]) -> None:
-        (model,) = models
+        (model,) = self.models = models
         self._model = model
         self._parameters = [list(layer.parameters()) for layer in model.vit.layers]
         self._layers = layers_of(model)
@@ -199,10 +199,10 @@ class NativeTrainer(Trainer):
             own.add_layer(number_of, number, found.loss, norm, found.saturated / pairs, found.histogram)
             x = x if passed.output is None else passed.output
         if update:
-            self._optimiser.step()
+            self._optimiser.step(self.clipped())
         own.end_batch(pairs, len(batch.labels))
 
-    def optimiser_parts(self, run: int) -> list[tuple[AdamW, slice]]:
+    def optimiser_parts(self, run: int) -> list[tuple[Optimizer, slice]]:
         ends = list(accumulate(len(layer) for layer in self._parameters))
         return [(self._optimiser, slice(*bounds)) for bounds in pairwise([0, *ends])]
 
