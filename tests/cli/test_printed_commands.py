@@ -130,6 +130,35 @@ def test_the_audits_of_programs_and_of_a_collection_of_them(tmp_path: Path) -> N
     ]
 
 
+def test_what_is_printed_of_a_varied_study_is_about_the_variation(tmp_path: Path) -> None:
+    """Also beside the study as it is, another variation, another of the same name, and in a collection."""
+    store, one = tmp_path / "store", program_study(tmp_path / "one", "same")
+    one.write_text(
+        one.read_text().replace("train.py {arm}", "train.py {arm}{extra}") + '[settings]\nextra = ""\n'
+    )
+    varied = ("--seeds", "2", "--set", "extra=a b")
+    hint = said("status", one, *varied, "--store", store, fails=True)
+    assert printed(hint) == ["run", str(one), *varied, "--store", str(store)]
+    first = printed(said(*printed(hint), "--workers", 2))
+    assert first == ["audit", str(store), "--study", "same seeds=2 'extra=a b'"]
+    whole = printed(said("run", one, "--store", store, "--workers", 2))
+    other = printed(said("run", one, "--seeds", "1,3", "--store", store, "--workers", 2))
+    rows = [answered(words)["rows"] for words in (first, whole, other)]
+    assert rows == [4, 6, 4]
+    assert "4 distinct runs: 4 done" in said("status", one, *varied, "--store", store)
+    assert "name one with --study: same, same seeds=1,3, same seeds=2" in said("audit", store, fails=True)
+    two = program_study(tmp_path / "two", "same", '"newer", "old"')
+    twin = printed(said("run", two, "--seeds", "1,3", "--store", store, "--workers", 2))
+    assert twin[-1] == f"{two} seeds=1,3"  # the store has two of that name
+    assert [c["group"] for c in answered(twin)["comparisons"]] == ["newer"]
+    both = tmp_path / "both.toml"
+    both.write_text(f'include = ["{two}"]\n[audit]\ngroup = "arm"\nbaseline = "old"\nby = "study"\n')
+    third = printed(said("run", both, "--seeds", "1,3", "--store", store))
+    assert [c["group"] for c in answered(third)["comparisons"]] == ["newer"]
+    page = ("--out", tmp_path / "page.html", "--json")
+    assert json.loads(said("report", *third[1:2], "--study", first[-1], *page))["details"]
+
+
 def test_a_study_is_the_same_from_wherever_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

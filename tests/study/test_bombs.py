@@ -24,7 +24,7 @@ HEAD = 'title = "t"\nrunner = "cff"\npreset = "quickstart"\n'
 FIELDS = ("margin_first", "margin_last", "temperature", "dim", "depth", "margin_exponent")
 
 
-def refused(tmp_path: Path, text: str, **options: int) -> str:
+def refused(tmp_path: Path, text: str, **options: Any) -> str:
     path = tmp_path / "s.toml"
     path.write_text(text)
     with pytest.raises(StudyError) as caught:

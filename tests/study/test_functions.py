@@ -208,10 +208,10 @@ def test_its_limit_of_runs_can_be_raised() -> None:
     assert len(made_study(module_function, seeds=15_000, max_runs=30_000).spec().seeds) == 15_000
 
 
-def test_a_file_or_a_shipped_study_says_all_of_itself(tmp_path: Path) -> None:
+def test_a_file_or_a_shipped_study_says_all_but_seeds_and_settings_itself(tmp_path: Path) -> None:
     assert len(Study("quickstart").plan(tmp_path).runs) >= 20
-    with pytest.raises(StudyError, match="quickstart says all of itself; leave out the other arguments"):
-        Study("quickstart", seeds=3)
+    with pytest.raises(StudyError, match="quickstart says all but seeds and settings itself"):
+        Study("quickstart", factors={"margin_type": ["clamp"]})
 
 
 def test_levels_and_seeds_may_be_numpys() -> None:

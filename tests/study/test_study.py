@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from seedspread import Study
 from seedspread.cff.presets import read_config
 from seedspread.cff.runner import CffRunner
 from seedspread.cli import app
@@ -12,7 +15,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, save_study
 from seedspread.study.plan import Plan
-from seedspread.study.spec import StudyError, StudySpec, study_names
+from seedspread.study.spec import StudyError, StudySpec, Variation, study_names
 
 GOOD = """
 title = "t"
@@ -324,3 +327,86 @@ def test_a_question_and_a_prediction_travel_with_the_study(tmp_path: Path) -> No
     store = Store(tmp_path / "store")
     save_study(store, Plan.make(StudySpec.from_file(path), store, tmp_path).recorded()[0])
     assert load_studies(store)[0][0].asked == ["Question: Is it so?", "Prediction: It is."]
+
+
+def test_a_variation_is_the_study_that_a_file_with_its_seeds_and_settings_would_be(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        GOOD.replace("[factors]", 'settings = { "training.epochs" = 9, dim = 8 }\n[factors]')
+    )
+    wanted = GOOD.replace("[1, 2]", "3").replace(
+        "[factors]", 'settings = { "training.epochs" = 2, dim = 8, temperature = 0.2 }\n[factors]'
+    )
+    (tmp_path / "wanted.toml").write_text(wanted)
+    study = Study(tmp_path / "s.toml", seeds=3, settings={"training.epochs": 2, "objective.temperature": 0.2})
+    keys = [run.key for run in study.plan(tmp_path / "store").runs]
+    assert keys == [run.key for run in plan(str(tmp_path / "wanted.toml"), tmp_path).runs]
+    words = "seeds=3 training.epochs=2 objective.temperature=0.2"
+    assert study.spec().name == f"s {words}"
+    assert [run.key for run in plan(f"{tmp_path / 's.toml'} {words}", tmp_path).runs] == keys
+
+
+def test_a_short_name_replaces_the_setting_that_has_the_long_one(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(GOOD.replace("[factors]", 'settings = { "model.dim" = 16 }\n[factors]'))
+    varied = StudySpec.from_file(tmp_path / "s.toml", variation=Variation(settings={"dim": 8}))
+    assert {cell.parameters.model.dim for cell in varied.cells} == {8}
+
+
+@pytest.mark.parametrize(
+    ("seeds", "expected"), [("3", (1, 2, 3)), ("4,7", (4, 7)), ("[4, 7]", (4, 7)), ("9,", (9,))]
+)
+def test_seeds_are_given_as_in_a_file(seeds: str, expected: tuple[int, ...]) -> None:
+    assert StudySpec.from_file("quickstart", variation=Variation.of([f"seeds={seeds}"])).seeds == expected
+
+
+LEVELS = st.one_of(
+    st.text(max_size=9),
+    st.integers(-(2**60), 2**60),
+    st.booleans(),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+SEEDS = st.one_of(st.none(), st.integers(1, 99), st.lists(st.integers(0, 2**62), min_size=1, max_size=3))
+
+
+@given(st.dictionaries(st.sampled_from(["lr", "training.epochs", "a_b"]), LEVELS), SEEDS)
+def test_the_name_of_a_variation_says_all_of_it(settings: dict[str, object], seeds: object) -> None:
+    for study in ("mini/all", "my studies/a b.toml"):
+        name, read = Variation.named(Variation(seeds, settings).name(study))
+        assert (name, read.seeds, dict(read.settings)) == (study, seeds, settings)
+        assert {k: type(v) for k, v in read.settings.items()} == {k: type(v) for k, v in settings.items()}
+
+
+def test_a_collection_is_varied_in_all_its_studies(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.toml").write_text(GOOD)
+    audit = '[audit]\ngroup = "study"\nbaseline = "a"\nby = "margin_type"\n'
+    (tmp_path / "both.toml").write_text(f'include = ["a.toml", "b.toml"]\n{audit}')
+    study = StudySpec.from_file(f"{tmp_path / 'both.toml'} seeds=1 training.epochs=2")
+    assert [part.name for part in study.parts] == [f"{n} seeds=1 training.epochs=2" for n in ("a", "b")]
+    assert {(part.seeds, cell.parameters.training.epochs) for part in study.parts for cell in part.cells} == {
+        ((1,), 2)
+    }
+    assert study.audit is not None
+    assert study.audit.baseline == "a seeds=1 training.epochs=2"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--set", "training.epoch=2"], "no config field is called 'training.epoch'; did you mean"),
+        (["--set", "epochs"], "--set epochs: write it as field=value"),
+        (["--set", "training.epochs=two"], "training.epochs: Input should be a valid integer; got 'two'"),
+        (["--set", "margin_type=clamp"], "objective.margin_type is given twice"),
+        (["--set", "temperature=[0.1, 0.2]"], "settings.temperature: must be a text, a finite number"),
+        (["--seeds", "0"], "seeds: must be a number from 1 on, or a list; got 0"),
+        (["--seeds", "1,1"], "seeds has 1 twice"),
+        (["--seeds", "some"], "seeds: must be a number from 1 on, or a list; got 'some'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "run", "status"])
+def test_a_wrong_variation_is_one_line(
+    command: str, options: list[str], message: str, tmp_path: Path
+) -> None:
+    said = CliRunner().invoke(app, [command, "quickstart", *options, "--store", str(tmp_path / "store")])
+    assert said.exit_code
+    assert message in str(said.exception)
+    assert "\n" not in str(said.exception)

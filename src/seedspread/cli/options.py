@@ -211,6 +211,14 @@ Implementation = Annotated[
     "All engines: how the paper's training is computed, part of a run's identity; native takes a "
     "C++ compiler. By default what the store's record says, or the study.",
 ]
+Seeds = Annotated[
+    str | None,
+    option("Seeds in place of the study's: 5 for 1 to 5, or a list such as 3,7.", metavar="N|LIST"),
+]
+Settings = Annotated[
+    list[str] | None,
+    option("A setting in place of the study's; may be repeated.", "--set", metavar="FIELD=VALUE"),
+]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from seedspread.cli.options import (
     EngineOptions,
     Implementation,
     Json,
+    Seeds,
+    Settings,
     argument,
     option,
     say,
@@ -33,8 +35,17 @@ MaxRuns = Annotated[int, option("Refuse a study that names more runs.", min=1)]
 AcceptChanged = Annotated[bool, "Keep runs whose input files have changed since."]
 
 
+def _varied(study: str, seeds: str | None, settings: list[str] | None) -> str:
+    """Return the name of the study as it is asked for."""
+    from seedspread.study.spec import Variation
+
+    return Variation.of([*([] if seeds is None else [f"seeds={seeds}"]), *(settings or [])]).name(study)
+
+
 def plan(
     study: StudyName,
+    seeds: Seeds = None,
+    settings: Settings = None,
     store: StoreOption = Path("store"),
     data_dir: DataDir = None,
     max_runs: MaxRuns = 20_000,
@@ -49,7 +60,7 @@ def plan(
     from seedspread.study.sequential import named
 
     made = Plan.make(
-        study, store, data_dir,
+        _varied(study, seeds, settings), store, data_dir,
         accept_changed=accept_changed, implementation=implementation, max_runs=max_runs,
     )  # fmt: skip
     estimate, seconds, why = Estimate(made), None, "unknown until a run has ended"
@@ -134,11 +145,11 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
 
 
 def _revisions_study(
-    words: list[str], revisions: str, seeds: int | None, metric: str | None, setup: str, max_runs: int
+    words: list[str], revisions: str, seeds: str | None, metric: str | None, setup: str, max_runs: int
 ) -> "StudySpec":
     """The study of a command that was typed, one group per revision."""
     from seedspread.runners.revisions import revision_names
-    from seedspread.study.spec import StudySpec
+    from seedspread.study.spec import StudySpec, Variation
 
     if not words or seeds is None:
         raise SeedspreadError(
@@ -149,7 +160,7 @@ def _revisions_study(
     values: dict[str, Any] = {
         "title": f"{revisions}: {shlex.join(words)}",
         "run": {"command": words, "revisions": names, "setup": setup},
-        "seeds": seeds,
+        "seeds": Variation.of([f"seeds={seeds}"]).seeds,
     }
     if value:
         values["metrics"] = {value: {"regex": regex} if regex else {}}
@@ -180,7 +191,8 @@ def run(
     revisions: Annotated[
         str | None, "Git revisions to compare, such as main..my-branch; . is as it lies."
     ] = None,
-    seeds: Annotated[int | None, option("With --revisions: how many.", min=1)] = None,
+    seeds: Seeds = None,
+    settings: Settings = None,
     metric: Annotated[
         str | None,
         option("With --revisions: the metric, and how its output shows it.", metavar="NAME[=REGEX]"),
@@ -216,12 +228,14 @@ def run(
         say(f"removed {folder}" if folder else f"{store} has no checkouts")
         return
     asked: str | StudySpec
+    if revisions is not None and settings:
+        raise SeedspreadError("--set is for a study; with --revisions write the value into the command")
     if revisions is not None:
         asked = _revisions_study(study or [], revisions, seeds, metric, setup, max_runs)
     elif study is None or len(study) != 1:
         raise SeedspreadError("name one study, such as mini/cifar10-factorial or a .toml file")
     else:
-        asked = study[0]
+        asked = _varied(study[0], seeds, settings)
     made = Plan.make(
         asked, store, data_dir,
         accept_changed=accept_changed, implementation=implementation, max_runs=max_runs,
@@ -294,6 +308,8 @@ def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -
 
 def status(
     study: StudyName,
+    seeds: Seeds = None,
+    settings: Settings = None,
     store: StoreOption = Path("store"),
     data_dir: DataDir = None,
     watch: Annotated[bool, "Keep looking, until Ctrl-C."] = False,
@@ -309,12 +325,13 @@ def status(
     from seedspread.study.display import status_view
     from seedspread.study.plan import Estimate, Plan, images_per_second, sequential_records
 
-    made = Plan.make(study, store, data_dir, max_runs=max_runs)
+    made = Plan.make(_varied(study, seeds, settings), store, data_dir, max_runs=max_runs)
     if not store.is_dir():
         if store.exists():
             raise SeedspreadError(f"the store {store} is not a folder; name another with --store")
         data = ["--data-dir", str(data_dir)] if data_dir else []
-        begin = shlex.join(["seedspread", "run", study, "--store", str(store), *data])
+        varied = [*(["--seeds", seeds] if seeds else []), *(w for s in settings or [] for w in ("--set", s))]
+        begin = shlex.join(["seedspread", "run", study, *varied, "--store", str(store), *data])
         raise SeedspreadError(
             f"there is no store {str(store)!r}; name another with --store, or begin it: {begin}"
         )

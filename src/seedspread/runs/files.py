@@ -161,6 +161,14 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
     return values
 
 
+def toml_value(text: str) -> Any:
+    """A value as a TOML file would have it; the text itself where it is none."""
+    try:
+        return parse_toml(f"value = {text}", "a value")["value"]
+    except TomlError:
+        return text
+
+
 def _check_values(values: dict[str, Any], name: str) -> None:
     level: list[Any] = [values]
     for _ in range(_MAX_DEPTH):

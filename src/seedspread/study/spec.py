@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import tomli_w
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -28,7 +29,15 @@ from seedspread.runners.outputs import SUFFIXES, MetricSource
 from seedspread.runners.own_code import COLUMNS, REPEAT, Randomness
 from seedspread.runners.program import Command, ProgramRunner
 from seedspread.runners.revisions import REVISION, Revisions
-from seedspread.runs.files import MAX_BYTES, FrozenConfig, TomlError, TooLargeError, parse_toml, read_toml
+from seedspread.runs.files import (
+    MAX_BYTES,
+    FrozenConfig,
+    TomlError,
+    TooLargeError,
+    parse_toml,
+    read_toml,
+    toml_value,
+)
 from seedspread.runs.levels import level_name
 from seedspread.runs.metrics import Metric, metric_of
 from seedspread.runs.plugins import PluginError, load_plugin, plugins, toml_files
@@ -337,6 +346,12 @@ def study_names() -> list[str]:
     return sorted(_studies())
 
 
+def is_study(text: str) -> bool:
+    """Whether a text names a shipped study or a .toml file, as it is or varied."""
+    name, _ = Variation.named(text)
+    return name.endswith(".toml") or name in study_names()
+
+
 def _studies() -> dict[str, Traversable]:
     entries = reversed(plugins("studies").values())  # of two with one name the first counts
     return {name: file for entry in entries for name, file in toml_files(entry.value).items()}
@@ -421,6 +436,76 @@ def _check_fields(name: str, file: StudyFile, cells: list[Cell], runner: Runner)
         raise StudyError(f"{name}: there is nothing to compare; cells set no field")
 
 
+# A study's name, and after it what is varied.
+_VARIED = re.compile(r"(.*?\.toml|(?!.*\.toml)\S+)\s+('?[\w.-]+\s*=.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A study's seeds and further settings, where they are not those of its file.
+
+    They are part of its name, `mini/cifar10-factorial seeds=3 training.epochs=2`: a store records it beside
+    the study as it is in the file, and wherever a study is named, such a name will do.
+    """
+
+    seeds: Any = None  # as a file has them; None for the file's own
+    settings: Mapping[str, Any] = field(default_factory=dict)  # in place of the file's own of the same field
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> "Variation":
+        """Read `seeds=3` and `training.epochs=2`; seeds also as `1,2,5`."""
+        values: dict[str, Any] = {}
+        for word in words:
+            name, equals, text = (part.strip() for part in word.partition("="))
+            if not (name and equals):
+                raise StudyError(f"--set {word}: write it as field=value, such as training.epochs=2")
+            is_list = name == "seeds" and "," in text and not text.startswith("[")
+            values[name] = toml_value(f"[{text}]" if is_list else text)
+        return cls(values.pop("seeds", None), values)
+
+    @classmethod
+    def named(cls, text: str) -> "tuple[str, Variation]":
+        """Split the name of a study into that of its file, or a shipped one, and what is varied."""
+        found = _VARIED.fullmatch(text)
+        try:
+            return (found[1], cls.of(shlex.split(found[2]))) if found else (text, cls())
+        except ValueError:  # a quotation that does not end
+            return text, cls()
+
+    @property
+    def words(self) -> list[str]:
+        seeds = self.seeds
+        if isinstance(seeds, list | tuple) and all(type(seed) is int for seed in seeds):
+            seeds = ",".join(map(str, seeds)) + "," * (len(seeds) == 1)
+        values = ({} if seeds is None else {"seeds": seeds}) | dict(self.settings)
+        return [f"{name}={_as_text(value)}" for name, value in values.items()]
+
+    def name(self, study: str) -> str:
+        return " ".join([study, *map(shlex.quote, self.words)])
+
+    def applied(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Vary what stands in the file of a single study; a collection's own studies are varied instead."""
+        if "include" in values:
+            return values
+        own = values.get("settings", {})
+        changed = {} if self.seeds is None else {"seeds": self.seeds}
+        if self.settings and isinstance(own, dict):
+            changed["settings"] = own | dict(self.settings)
+        return values | changed
+
+    def replaced(self, settings: Mapping[str, Level], runner: Runner) -> dict[str, Level]:
+        """Leave out settings of the file that are given anew, under whichever name of the field."""
+        anew = {runner.full_name(name) for name in self.settings}
+        old = [name for name in settings if name not in self.settings and runner.full_name(name) in anew]
+        return {name: level for name, level in settings.items() if name not in old}
+
+
+def _as_text(value: Any) -> str:
+    """A value so that `Variation.of` reads it back."""
+    plain = isinstance(value, str) and value.isprintable() and toml_value(value) == value == value.strip()
+    return value if plain else tomli_w.dumps({"value": value}).partition("=")[2].strip()
+
+
 # Runs that a study may name unless more are asked for.
 MAX_RUNS = 20_000
 _RAISES = "--max-runs, or max_runs from Python, raises"
@@ -460,14 +545,20 @@ class StudySpec:
     sequential: SequentialSpec | None = field(default=None, repr=False)
 
     @classmethod
-    def from_file(cls, name: "str | Path", max_runs: int = MAX_RUNS) -> "StudySpec":
-        """A shipped study by name (`mini/cifar10-factorial`), or a .toml file.
+    def from_file(
+        cls, name: "str | Path", max_runs: int = MAX_RUNS, variation: Variation | None = None
+    ) -> "StudySpec":
+        """A shipped study by name (`mini/cifar10-factorial`), or a .toml file, as it is or varied.
 
         `StudyError` if it names more than `max_runs` runs, all that it includes among them.
         """
-        files = _StudyFiles(max_runs)
-        files.check_count(str(name))
-        return files.build(str(name))
+        file, named = Variation.named(str(name))
+        if variation is not None:
+            seeds = named.seeds if variation.seeds is None else variation.seeds
+            named = Variation(seeds, {**named.settings, **variation.settings})
+        files = _StudyFiles(max_runs, named)
+        files.check_count(file)
+        return files.build(file)
 
     @classmethod
     def from_values(
@@ -492,15 +583,15 @@ class StudySpec:
 class _StudyFiles:
     """A study's file and those that it includes: read once each, and counted before a run is made."""
 
-    def __init__(self, max_runs: int) -> None:
-        self._max_runs = max_runs
+    def __init__(self, max_runs: int, variation: Variation | None = None) -> None:
+        self._max_runs, self._variation = max_runs, variation or Variation()
         self._files: dict[str, StudyFile] = {}
         self._counts: dict[str, int] = {}
         self._studies: dict[str, StudySpec] = {}
 
     def add(self, name: str, values: dict[str, Any]) -> None:
         try:
-            self._files[name] = StudyFile.model_validate(values)
+            self._files[name] = StudyFile.model_validate(self._variation.applied(values))
         except ValidationError as error:
             raise StudyError(f"{name}: {explain(error)}") from None
 
@@ -533,7 +624,7 @@ class _StudyFiles:
         if name not in self._studies:
             file = self._files[name]
             included = tuple(self.build(part) for part in _included(name, file))
-            self._studies[name] = _build(name, file, included, make_runner)
+            self._studies[name] = _build(name, file, included, make_runner, self._variation)
         return self._studies[name]
 
     def _read(self, name: str) -> dict[str, Any]:
@@ -574,8 +665,10 @@ def _build(
     file: StudyFile,
     included: tuple[StudySpec, ...],
     make_runner: Callable[[StudyFile], Runner] | None,
+    variation: Variation,
 ) -> StudySpec:
-    title = Path(name).stem if name.endswith(".toml") else name
+    title = variation.name(Path(name).stem if name.endswith(".toml") else name)
+    words = ", ".join(variation.words)
     try:
         if make_runner is not None:
             runner = make_runner(file)
@@ -583,15 +676,18 @@ def _build(
             runner = included[0].runner if included else _runner(name, file)
         if file.vary:
             runner = runner.driving(file.vary)
-        cells = () if included else study_cells(name, file, runner)
+        settings = variation.replaced(file.settings, runner)
+        cells = () if included else study_cells(name, file.model_copy(update={"settings": settings}), runner)
         audit = _named_as_cells(file.audit, runner)
+        if audit is not None and included and audit.group == "study":
+            audit = audit.model_copy(update={"baseline": variation.name(audit.baseline)})
         if audit is not None and file.repeat > 1:
             audit = audit.model_copy(update={"block": (*audit.blocks, REPEAT)})
     except RunnerError as error:
         raise StudyError(f"{name}: {error}") from None
     study = StudySpec(
         name=title,
-        title=file.title or title,
+        title=f"{file.title} ({words})" if file.title and words else file.title or title,
         runner=runner,
         cells=cells,
         seeds=file.seed_list,

@@ -18,7 +18,7 @@ from seedspread.runs.store import Store, is_store
 from seedspread.runs.studies import AuditSpec, RecordedStudy, load_studies
 from seedspread.stats.result import InterimLook
 from seedspread.study.plan import Plan
-from seedspread.study.spec import StudySpec, study_names
+from seedspread.study.spec import StudySpec, is_study
 from seedspread.tables.from_store import shared_runs, study_runs
 from seedspread.tables.question import Question, Rows, listed, with_known_arguments
 from seedspread.tables.read import Source, Table, read_table
@@ -97,7 +97,7 @@ def studies_asked(
     """The studies to report on, by the names that the store has for them, shipped names or .toml files."""
     recorded, out = load_studies(Store(store))[0], []
     for name in names:
-        shipped = name.endswith(".toml") or name in study_names()
+        shipped = is_study(name)
         found = [] if shipped else [study for study in recorded if study.name == name]
         if recorded and not (shipped or found):
             raise _unknown(str(store), name, recorded)
@@ -141,7 +141,7 @@ def _named(
         return found, found[0].audit
     if len(found) > 1:
         raise AdviceError(f"{source} records {len(found)} studies called {name}; give the study's .toml file")
-    if not name.endswith(".toml") and name not in study_names():
+    if not is_study(name):
         raise _unknown(source, name, studies)
     spec = StudySpec.from_file(name)
     wanted = {(part.name, part.origin) for part in spec.parts}

@@ -24,7 +24,7 @@ from seedspread.study.plan import Plan
 from seedspread.study.ray_engine import RayExecutor
 from seedspread.study.sequential import Watcher, run_sequential
 from seedspread.study.slurm_engine import SlurmExecutor
-from seedspread.study.spec import MAX_RUNS, StudyError, StudyFile, StudySpec
+from seedspread.study.spec import MAX_RUNS, StudyError, StudyFile, StudySpec, Variation
 from seedspread.tables.from_store import study_runs
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ class Study:
     >>> study = Study(train, factors={"smoothing": [0.0, 0.1]}, seeds=10)
 
     Args:
-        what: the function; or the path of a .toml file or a shipped study's name, which say all the rest.
+        what: the function; or the path of a .toml file or a shipped study's name, which say all the rest
+            but for `seeds` and `settings` in place of their own.
         factors: levels by argument; every combination is a cell.
         cells: instead of factors, the cells one by one.
         seeds: how many, from 1 on, or a list of them.
@@ -178,8 +179,9 @@ class Study:
         self._values = {key: value for key, value in values.items() if value not in (None, "")}
         if self._values["repeat"] == 1:
             del self._values["repeat"]
-        if not callable(what) and (self._values or inputs or environment or name or not isolate):
-            raise StudyError(f"{what} says all of itself; leave out the other arguments")
+        others = self._values.keys() - {"seeds", "settings"}
+        if not callable(what) and (others or inputs or environment or name or not isolate):
+            raise StudyError(f"{what} says all but seeds and settings itself; leave out the other arguments")
         self._checked = self.spec()  # mistakes show here, and not when it is run
 
     def spec(self) -> StudySpec:
@@ -189,7 +191,9 @@ class Study:
         changed since the last one, which gives other keys.
         """
         if not callable(self._what):
-            return StudySpec.from_file(self._what, self._max_runs)
+            seeds, settings = self._values.get("seeds"), self._values.get("settings", {})
+            varied = Variation(seeds, settings) if self._values else None
+            return StudySpec.from_file(self._what, self._max_runs, varied)
         what, inputs, variables = self._what, self._inputs, self._environment
 
         def runner(file: StudyFile) -> FunctionRunner:

@@ -15,7 +15,7 @@ from seedspread.cff.config import RunConfig
 from seedspread.cff.implementations import features_of
 from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
 from seedspread.runners.contract import AmbiguousNameError, RunnerError
-from seedspread.runs.files import TomlError, parse_toml, read_toml
+from seedspread.runs.files import TomlError, parse_toml, read_toml, toml_value
 from seedspread.runs.plugins import toml_files
 
 
@@ -133,12 +133,7 @@ def _path(field: str) -> list[str]:
 
 def _value(text: str) -> Any:
     """A TOML value where it is one, else the text itself; `none` unsets."""
-    if text.lower() == "none":
-        return None
-    try:
-        return parse_toml(f"value = {text}", "--set")["value"]
-    except TomlError:
-        return text
+    return None if text.lower() == "none" else toml_value(text)
 
 
 def _explain(error: ValidationError) -> str:
