@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evidence.gather import processor_of
+from evidence.gather import processor_of, same_result
 from evidence.tables import FOLDER, RECORDS, RUNS_CSV, published_runs
 from seedspread.cff.config import RunConfig
 from seedspread.cff.presets import check
@@ -35,7 +35,7 @@ class Check:
     Attributes:
         key: of the run.
         differs: of what the bits depend on, what differs here: empty on an equal machine.
-        same_bits: whether the result is the same, byte by byte.
+        same_bits: whether every value of the published result is the same, bit by bit.
         accuracy: of both, published first.
         sd: of the accuracies of the runs that differ from this one in their seed alone.
     """
@@ -97,7 +97,7 @@ def check_run(
     return Check(
         key=before["key"],
         differs=tuple(_differs(json.loads(record[PROVENANCE]), provenance)),
-        same_bits=result == record[RESULT],
+        same_bits=same_result(record[RESULT], result),
         accuracy=(before["test_accuracy"], now["test_accuracy"]),
         sd=_sd(before["key"], folder),
     )

@@ -1,6 +1,7 @@
 """Adds the finished runs of a store to the published tables: `python evidence/gather.py STORE`."""
 
 import argparse
+import json
 import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -37,7 +38,7 @@ def gather(store: Store, keys: Collection[str], folder: Path) -> int:
     wanted = {*keys} & {*store.keys()}
     found = [key for key in sorted(wanted) if store.is_done(key)]
     for key in found:
-        if key in there and there[key] != _text(store.folder(key), RESULT):
+        if key in there and not same_result(there[key], _text(store.folder(key), RESULT)):
             raise SeedspreadError(f"{key} is published with another result than {store.path} has")
     new = [RunFolder(store.folder(key), key) for key in found if key not in there]
     rows: dict[str, list[Any]] = {
@@ -54,6 +55,22 @@ def gather(store: Store, keys: Collection[str], folder: Path) -> int:
     with replacing(folder / RUNS_CSV) as part:
         pd.read_parquet(folder / RUNS).to_csv(part, index=False)
     return len(new)
+
+
+def same_result(published: str, now: str) -> bool:
+    """Whether a result has every published value, to the bit; fields that were added since do not count."""
+    before = json.loads(published)
+    known = _as_published(json.loads(now), before)
+    return json.dumps(known, sort_keys=True) == json.dumps(before, sort_keys=True)
+
+
+def _as_published(now: Any, before: Any) -> Any:
+    """Leave out fields that the published values do not have."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return {name: _as_published(now[name], before[name]) for name in before if name in now}
+    if isinstance(before, list) and isinstance(now, list) and len(now) == len(before):
+        return [_as_published(*both) for both in zip(now, before, strict=True)]
+    return now
 
 
 def _published(folder: Path) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What is published: it is whole, it fits together, and has the runs as they were."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evidence.check import check_run, config_of, published_record
-from evidence.gather import gather
+from evidence.gather import gather, same_result
 from evidence.plan import evidence_plan
 from evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, correct, published_runs
 from seedspread import train
@@ -126,6 +127,18 @@ def test_a_run_repeated_here_has_the_same_bits(store: Store, tmp_path: Path) -> 
     assert found.same_bits
     assert found.holds
     assert not found.differs
+
+
+def test_a_result_published_before_fields_were_added_is_the_same(store: Store) -> None:
+    values = json.loads((store.folder(store.keys()[0]) / RESULT).read_text())
+    before = json.loads(json.dumps(values))
+    del before["positive_image_pairs"]
+    for layer in before["layers"]:
+        del layer["block_gradient_norm"]
+    assert same_result(json.dumps(before), json.dumps(values))
+    assert not same_result(json.dumps(values), json.dumps(before))
+    before["layers"][0]["gradient_norm"] = math.nextafter(before["layers"][0]["gradient_norm"], math.inf)
+    assert not same_result(json.dumps(before), json.dumps(values))
 
 
 def test_other_values_hold_only_where_the_machine_differs(store: Store, tmp_path: Path) -> None:

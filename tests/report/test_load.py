@@ -11,7 +11,7 @@ from benchmarks.report import fill
 from seedspread.analysis.audit import audit
 from seedspread.cff.margins import layer_margins
 from seedspread.report.extension import ReportData, ReportError
-from seedspread.report.layers import read_layers
+from seedspread.report.layers import RunLayers, read_layers
 from seedspread.report.page import Report, write_tables
 from seedspread.runs.folder import Failure
 from seedspread.runs.store import Store
@@ -166,7 +166,7 @@ def test_real_runs_have_layers_curves_and_floors(tmp_path: Path) -> None:
     for planned in plan.runs:
         folder = Store(tmp_path / "store").folder(planned.key)
         layers = read_layers(folder, tuple(layer_margins(planned.parameters)))
-        assert not isinstance(layers, str)
+        assert isinstance(layers, RunLayers)
         result = json.loads((folder / "result.json").read_text())
         counted = [layer["clamp_activation_rate"] for layer in result["layers"]]
         if None not in counted:

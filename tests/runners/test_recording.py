@@ -24,6 +24,35 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"layer": -1}, "must be a whole number from 0 to 9999; got -1"),
+        ({"layer": 1.5}, "must be a whole number from 0 to 9999; got 1.5"),
+        ({"layer": 10_000}, "must be a whole number"),
+        ({"layer": "first"}, "must be a number; got 'first'"),
+        ({"layer": True}, "must be a number; got True"),
+        ({"layer": 0, "rate": 60}, "a share from 0 to 1; got 60"),
+        ({"layer": 0, "gradient_norm": [1.0, 2.0]}, "gradient_norm=...\\) must be a single number"),
+    ],
+)
+def test_a_wrong_call_about_a_layer_is_one_line(folder: Path, values: Any, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message) as refused:
+        seedspread.log(**values)
+    assert "\n" not in str(refused.value)
+    assert not (folder / VALUES).exists()
+
+
+def test_what_is_logged_of_a_layer_is_no_metric_of_the_run(folder: Path) -> None:
+    seedspread.log(loss=1.5, epoch=1)
+    seedspread.log(layer=np.int64(2), rate=np.float32(0.5), loss=9.0, epoch=1)
+    found = read_logged(folder)
+    assert found.values == {"loss": 1.5, "epoch": 1}
+    assert found.curve[1] == {"layer": 2, "rate": 0.5, "loss": 9.0, "epoch": 1}
+    of_parameter = read_logged(folder, by_layer=False)  # of a program whose parameter is called so
+    assert of_parameter.values == {"loss": 9.0, "epoch": 1, "layer": 2, "rate": 0.5}
+
+
 def test_it_needs_nothing_but_the_standard_library() -> None:
     code = (
         "import sys; from seedspread import log; log(loss=1.0)\n"

@@ -1,11 +1,13 @@
 """Stores as tidy DataFrames: each field once, and the layers' diagnostics."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from seedspread import Store, Study, audit
 from seedspread.cff.training.run import train
+from seedspread.runs.folder import RunFolder
 from seedspread.runs.run import Run
 from seedspread.runs.store import tidy_table
 from seedspread.tables.from_store import all_runs
@@ -88,6 +90,33 @@ def test_layers_are_a_row_per_run_layer_and_epoch(store: Path) -> None:
     rates = layers.groupby("margin_type")["clamp_activation_rate"]
     assert rates.count().to_dict() == {"clamp": len(layers) // 2, "subtract": 0}
     assert (layers["gradient_norm"] > 0).all()
+
+
+def test_a_run_that_does_not_clamp_has_the_rate_that_its_margins_would_cut(store: Path) -> None:
+    layers = Store(store).layers()
+    clamp, subtract = (layers[layers["margin_type"] == name] for name in ("clamp", "subtract"))
+    assert clamp["rate_if_clamped"].isna().all()
+    for folder, own in subtract.groupby("folder"):
+        history = RunFolder(Path(str(folder))).history().to_pylist()
+        expected = []
+        for row in history:  # bins of 0.01 up to 1, of which a margin of 0.4 cuts the last 40
+            cut = {0: 40, 1: 25, 2: 10}[row["layer"]]
+            counts = row["similarity_histogram"]
+            expected.append(sum(counts[len(counts) - cut :]) / sum(counts))
+        assert own["rate_if_clamped"].tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_history_from_before_block_norms_is_read(tmp_path: Path) -> None:
+    train(tiny(), tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    table = folder.history().drop_columns(["block_gradient_norm"])
+    folder.keep_history(table)
+    path = tmp_path / "run" / "provenance.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"digests": {}}))
+    layers = Store(tmp_path).layers()
+    assert len(layers) == table.num_rows
+    assert layers["block_gradient_norm"].isna().all()
+    assert layers["gradient_norm"].tolist() == table["gradient_norm"].to_pylist()
 
 
 def test_an_empty_store_has_columns_and_no_rows(tmp_path: Path) -> None:

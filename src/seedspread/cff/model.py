@@ -6,6 +6,8 @@ from torch import Tensor, nn
 from seedspread.cff.config import ModelConfig
 
 _PAPER = ModelConfig()
+# Parameters of the patch embedding, which come first in layer 0; the encoder block's follow.
+EMBEDDING_PARAMETERS = 3
 
 
 class Attention(nn.Module):

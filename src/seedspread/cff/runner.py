@@ -16,8 +16,9 @@ from seedspread.cff.datasets import (
     official_fingerprint,
     presence,
 )
-from seedspread.cff.identity import RUNNER, is_key, run_key
+from seedspread.cff.identity import RUNNER, is_key, margin_of, run_key
 from seedspread.cff.implementations import features_of, stack_of, worthwhile
+from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import ConfigError, check, full_name, preset_values, short_name
 from seedspread.cff.training.native import why_not
 from seedspread.errors import DataError, require_extra
@@ -153,6 +154,11 @@ class CffRunner(Runner):
         from seedspread.cff.training.run import seconds_per_run  # noqa: PLC0415 - needs torch
 
         return sum(seconds_per_run(parameters, threads=1))
+
+    @staticmethod
+    def margins_if_clamped(values: Mapping[str, Any]) -> Sequence[float] | None:
+        config = check(dict(values))
+        return None if margin_of(config).saturates else layer_margins(config)
 
     def may_use_gpu(self, parameters: RunConfig) -> bool:
         return parameters.runtime.device in ("auto", "cuda") and features_of(parameters).uses_gpu

@@ -92,17 +92,19 @@ def diagnose(run_dir: Annotated[Path, argument("The folder of a finished run.")]
         return
     result = diagnosis.result
     table = Table(title=f"{result.dataset}: {result.rule}, {result.margin_type}", title_style="bold")
-    for heading in ("layer", "margin", diagnosis.rate_name, "gradient norm", "over the last epoch", "loss"):
+    norms = ("gradient norm", "encoder block only", "over the last epoch")
+    for heading in ("layer", "margin", diagnosis.rate_name, *norms, "loss"):
         table.add_column(heading, justify="right")
     for layer, margin, share in zip(result.layers, diagnosis.margins, diagnosis.rates, strict=True):
-        numbers = (layer.gradient_norm, layer.gradient_norm_mean, layer.loss)
-        table.add_row(
-            str(layer.layer), f"{margin:.3f}", f"{share:.1%}", *(f"{number:.3f}" for number in numbers)
-        )
+        numbers = (layer.gradient_norm, layer.block_gradient_norm, layer.gradient_norm_mean, layer.loss)
+        cells = ("-" if number is None else f"{number:.3f}" for number in numbers)
+        table.add_row(str(layer.layer), f"{margin:.3f}", f"{share:.1%}", *cells)
     console = Terminal()
     console.print(table)
+    images = result.positive_image_pairs
     console.print(
-        f"Test accuracy {result.test_accuracy:.2%}; {result.positive_pairs:,.0f} positive pairs per batch."
+        f"Test accuracy {result.test_accuracy:.2%}; per batch {result.positive_pairs:,.0f} ordered positive "
+        f"pairs of views{'' if images is None else f' ({images:,.0f} of images)'}."
     )
     if result.collapsed:
         console.print(

@@ -1,5 +1,6 @@
 """What the paper adds to the page of its training's runs."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -361,9 +362,10 @@ def datasets(data: ReportData) -> Table | None:
     for s in settings:
         name, about, c = s.beside.name, SETTINGS[s.beside.name], s.comparisons[0]
         profile = None if both.judge else rate(s)
-        pairs = [r.layers.positive_pairs for r in s.runs if r.layers is not None]
+        layers = [r.layers for r in s.runs if r.layers is not None]
+        pairs = [one.image_pairs for one in layers], [one.positive_pairs for one in layers]
         own = (
-            f"{sum(pairs) / len(pairs):,.0f}" if pairs else "-",
+            " / ".join(map(_mean_count, pairs)) if layers else "-",
             f"{profile.mean[0]:.1%}" if profile is not None else "-",
             digits(c.pooled[0].mean, 1),
             number(c.pooled_test.ratio),
@@ -377,10 +379,15 @@ def datasets(data: ReportData) -> Table | None:
             "-",
         )
         both.rows.append((about["title"], str(about["classes"]), *own, *stated))
-    names = ("positive pairs", "L0 CAR", "clamp accuracy (%)", "ratio (pooled)", "ratio (seeds once)")
+    names = ("pairs (images/views)", "L0 CAR", "clamp accuracy (%)", "ratio (pooled)", "ratio (seeds once)")
     columns = (Column("dataset"), Column("classes"), *columns_beside(names, *settings))
-    note = "Positive pairs: ordered, in a batch of two views of each image; the paper counts one view"
+    note = "Ordered positive pairs in a batch: of images, as the paper counts, and of the views in its loss"
     return both.table("across-datasets", "Across datasets", columns, note)
+
+
+def _mean_count(counts: Sequence[float]) -> str:
+    mean = sum(counts) / len(counts)
+    return f"{mean:,.0f}" if math.isfinite(mean) else "-"
 
 
 def sweep(data: ReportData) -> Table | None:
@@ -488,7 +495,7 @@ class PaperReport(Extension):
         """Return a run whose margin matters, if there is one."""
         return next(iter(_telling(cells)), None)
 
-    def layers(self, folder: Path, parameters: RunConfig) -> RunLayers | str:
+    def layers(self, folder: Path, parameters: RunConfig) -> RunLayers | str | None:
         return read_layers(folder, tuple(layer_margins(parameters)))
 
     def saturates(self, parameters: RunConfig) -> bool:

@@ -13,7 +13,7 @@ from seedspread.analysis.curves import CurvesResult
 from seedspread.errors import SeedspreadError
 from seedspread.render.chart import COLOURS, Chart
 from seedspread.render.table import Table
-from seedspread.report.layers import LayerBands, RunLayers
+from seedspread.report.layers import LayerBands, RunLayers, read_layers
 from seedspread.runs.levels import Levels, arm_name, block_name
 from seedspread.runs.metrics import Metric
 from seedspread.runs.plugins import load_plugin, plugins
@@ -121,12 +121,15 @@ class Extension:
         return cells[0].parameters if cells else None
 
     def layers(self, folder: Path, parameters: Any) -> "RunLayers | str | None":
-        """Return what a run recorded by layer, or what is wrong with its files; None if it has no layers."""
-        return None
+        """Return what a run recorded by layer, or what is wrong with its files; None if it has no layers.
+
+        By default what its code logged with `seedspread.log(layer=...)`.
+        """
+        return read_layers(folder)
 
     def saturates(self, parameters: Any) -> bool:
         """Return whether a run's rates are of saturation, or only what would be cut."""
-        return False
+        return True
 
     def published(
         self, cells: Sequence[RecordedCell], audit: AuditSpec | None, metric: str, partial: bool

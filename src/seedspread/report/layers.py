@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 _EPOCHS_DRAWN = 120
 _RATE = "clamp activation rate (%)"
 _PER_CENT = 100
+_LOGGED = ("clamp_activation_rate", "gradient_norm")
 
 
 @dataclass(frozen=True)
 class RunLayers:
-    """What one run recorded of its L layers.
+    """What one run recorded of its L layers; an array is empty if not every layer has the quantity.
 
     Attributes:
         rate: `(L,)` clamp activation rates with the final weights.
@@ -38,7 +39,8 @@ class RunLayers:
         rates: `(E, L)` over training.
         gradients: `(E, L)` over training.
         probes: layer and accuracy, from 0 to 1, of the first probe of each layer that has one.
-        positive_pairs: ordered, per batch of two views.
+        positive_pairs: ordered pairs of views per batch; NaN if not counted.
+        image_pairs: ordered pairs of different images, likewise; older runs did not count them.
         pair_share: share of a batch's pairs that are positive.
     """
 
@@ -49,14 +51,16 @@ class RunLayers:
     gradients: Floats
     probes: tuple[tuple[int, float], ...]
     positive_pairs: float
+    image_pairs: float
     pair_share: float
 
 
-def read_layers(folder: Path, margins: tuple[float, ...]) -> RunLayers | str:
+def read_layers(folder: Path, margins: tuple[float, ...] | None = None) -> RunLayers | str | None:
     """Return a finished run's layers under these margins, or what is wrong with its files.
 
     A run that clamps has its rates counted. In any other the rate is what these margins *would* cut, and
-    follows from the stored similarities.
+    follows from the stored similarities. Without margins they are what the run's own code logged; None if
+    it logged no layers.
     """
     try:
         return _read(str(folder), margins, RunFolder(folder).finished_at())
@@ -66,10 +70,12 @@ def read_layers(folder: Path, margins: tuple[float, ...]) -> RunLayers | str:
 
 
 @lru_cache(maxsize=20_000)
-def _read(folder: str, margins: tuple[float, ...], _: int) -> RunLayers:
+def _read(folder: str, margins: tuple[float, ...] | None, _: int) -> RunLayers | None:
     """Read a run once, however often the page is made again: a finished run never changes."""
     run = RunFolder(Path(folder))
     result = run.result()
+    if margins is None:
+        return _logged(run, result.get("layers"))
     layers = result["layers"]
     if len(layers) != len(margins):
         raise ValueError(f"it has {len(layers)} layers where its config has {len(margins)}")
@@ -86,16 +92,39 @@ def _read(folder: str, margins: tuple[float, ...], _: int) -> RunLayers:
         gradients=gradients,
         probes=tuple((p["layer"], float(p["test_accuracy"])) for p in result["probes"] if p["repeat"] == 0),
         positive_pairs=float(result["positive_pairs"]),
+        image_pairs=float(result.get("positive_image_pairs", math.nan)),
         pair_share=float(result["pair_share"]),
     )
+
+
+def _logged(run: RunFolder, layers: object) -> RunLayers | None:
+    """Return what a run's own code logged; other packages' results may have anything as layers."""
+    if not isinstance(layers, list) or not all(isinstance(layer, int) for layer in layers):
+        return None
+    table = run.history(["epoch", "layer", *_LOGGED]).to_pandas().dropna(subset=["layer"])
+    table = table.reindex(columns=["epoch", "layer", *_LOGGED])
+    grid = table.groupby(["epoch", "layer"])[list(_LOGGED)].last().unstack().sort_index()
+    every = np.arange(max(layers) + 1)
+    places, found = _drawn(len(grid)), list[Floats]()
+    for name in _LOGGED:
+        values = grid[name].reindex(columns=every)
+        for measured in (values.ffill().to_numpy()[-1], values.to_numpy()[places]):
+            found.append(measured if np.isfinite(measured).all() else measured[:0])
+    rate, rates, gradient, gradients = found
+    epochs = grid.index.to_numpy()[places]
+    return RunLayers(rate, gradient, epochs, rates, gradients, (), math.nan, math.nan, math.nan)
+
+
+def _drawn(epochs: int) -> NDArray[np.int64]:
+    """Return the places of the epochs that a picture shows."""
+    return np.unique(np.linspace(0, epochs - 1, min(epochs, _EPOCHS_DRAWN)).round().astype(int))
 
 
 def _history(run: RunFolder, margins: tuple[float, ...]) -> tuple[NDArray[np.int64], Floats, Floats]:
     """Return epochs `(E,)`, rates and gradient norms `(E, L)`, thinned to what a picture can show."""
     depth = len(margins)
     table = run.history(["epoch", "layer", "clamp_activation_rate", "gradient_norm"])
-    count = table.num_rows // depth
-    epochs = np.unique(np.linspace(0, count - 1, min(count, _EPOCHS_DRAWN)).round().astype(int))
+    epochs = _drawn(table.num_rows // depth)
     gradients = table["gradient_norm"].to_numpy().reshape(-1, depth)[epochs]
     rates = table["clamp_activation_rate"].to_numpy().astype(float).reshape(-1, depth)[epochs]
     if np.isnan(rates).all():
@@ -138,6 +167,9 @@ def layer_bands(runs: "Sequence[Point]", arms: Sequence[str]) -> tuple[LayerBand
         final["gradient"][arm] = _band([(seed, x.gradient) for seed, x in measured], would_be)
         training["rate"][arm] = _band([(seed, x.rates) for seed, x in alike], would_be, epochs)
         training["gradient"][arm] = _band([(seed, x.gradients) for seed, x in alike], would_be, epochs)
+    for by_arm in (*final.values(), *training.values()):
+        for arm in [arm for arm, band in by_arm.items() if not band.mean.size]:  # it was not logged
+            del by_arm[arm]
     return final, training
 
 
@@ -147,7 +179,8 @@ _NO_EPOCHS = np.zeros(0, dtype=np.int64)
 def _band(
     by_seed: list[tuple[str, Floats]], would_be: bool, epochs: NDArray[np.int64] = _NO_EPOCHS
 ) -> LayerBand:
-    same = [(seed, values) for seed, values in by_seed if values.shape == by_seed[0][1].shape]
+    shape = next((values.shape for _, values in by_seed if values.size), by_seed[0][1].shape)
+    same = [(seed, values) for seed, values in by_seed if values.shape == shape]
     band = mean_and_sd([seed for seed, _ in same], [values for _, values in same])
     return LayerBand(band.mean, band.sd, band.seeds, would_be, epochs)
 
@@ -302,7 +335,7 @@ def rate_accuracy_chart(s: "Setting") -> Chart | None:
     """Draw each seed's rate at layer 0 against what is measured at the end, with the correlation."""
     marks, correlations = [], []
     for i, arm in enumerate(s.arms):
-        runs = [(r, _PER_CENT * r.layers.rate[0]) for r in s.of(arm) if r.layers is not None]
+        runs = [(r, _PER_CENT * r.layers.rate[0]) for r in s.of(arm) if r.layers and r.layers.rate.size]
         if not runs:
             continue
         name = s.arm_title(arm) + ("" if all(r.clamps for r, _ in runs) else " (would-be)")

@@ -197,6 +197,11 @@ class Runner(ABC):
         """Return why this machine cannot run it, so that its worker leaves it to others; None if it can."""
         return None
 
+    @staticmethod
+    def margins_if_clamped(values: Mapping[str, Any]) -> Sequence[float] | None:
+        """Return each layer's margin from the stored parameters of a run; None if it clamps, or has none."""
+        return None
+
     def may_use_gpu(self, parameters: Any) -> bool:
         """Return whether to set a GPU aside for it, if there are some."""
         return False

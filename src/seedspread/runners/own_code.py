@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from seedspread.errors import abridged, is_installed, reason
 from seedspread.runners.contract import Level, Runner, RunnerError, WorkItem
 from seedspread.runners.outputs import plain_text
 from seedspread.runners.recording import FOLDER as LOG_FOLDER
-from seedspread.runners.recording import PREDICTIONS, VALUES
+from seedspread.runners.recording import LAYER, PREDICTIONS, VALUES
 from seedspread.runners.supervise import LOG_BYTES
 from seedspread.runs.files import FORMAT, UNREADABLE, open_file, read_file, read_json
 from seedspread.runs.folder import (
@@ -71,10 +72,11 @@ class Reported:
     arrays: Mapping[str, np.ndarray[Any, Any]] | None = None
 
 
-def read_logged(folder: Path, begin: int = 0) -> Reported:
+def read_logged(folder: Path, begin: int = 0, *, by_layer: bool = True) -> Reported:
     """Return what `seedspread.log` and `log_predictions` have left in a folder.
 
-    Values that were there when this attempt began, of size `begin`, are part of the curve only.
+    Values that were there when this attempt began, of size `begin`, are part of the curve only. Calls with
+    `layer` are about layers, unless `by_layer` is False: then it is a parameter of the run.
     """
     arrays, content = None, _content(folder / VALUES)
     before, now = _lines(content[:begin]), _lines(content[begin:])
@@ -84,8 +86,22 @@ def read_logged(folder: Path, begin: int = 0) -> Reported:
             arrays = load(predictions)
         except SafetensorError as error:
             raise RunFailedError(f"its predictions cannot be read: {error}") from None
-    last = {name: value for values in now for name, value in values.items()}
+    of_run = [values for values in now if not (by_layer and LAYER in values)]
+    last = {name: value for values in of_run for name, value in values.items()}
     return Reported(last, (*before, *now), arrays)
+
+
+def _layer_rows(calls: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Return calls of `log`, those about a layer with the names that histories have for `rate` and time."""
+    times = Counter[int]()
+    for call in calls:
+        if type(layer := call.get(LAYER)) is int:
+            times[layer] += 1
+            epoch = next((call[name] for name in _STEPS if _is_finite(call.get(name))), times[layer])
+            renamed = {"clamp_activation_rate" if name == "rate" else name: v for name, v in call.items()}
+            yield renamed | {"epoch": epoch}
+        else:
+            yield call
 
 
 def _lines(content: bytes) -> list[dict[str, Any]]:
@@ -116,6 +132,8 @@ class CurvesSoFar:
         content = self._rest + self._new()
         lines, newline, self._rest = content.rpartition(b"\n")
         for values in _lines(lines + newline):
+            if LAYER in values and LAYER not in self._known:
+                continue  # curves of a run are those of its metrics
             for name, value in values.items():
                 if name in self._known or not _is_finite(value):
                     continue
@@ -438,11 +456,13 @@ class OwnRun(ABC):
             if measured["metrics"] != before["metrics"]:
                 folder.amend({**before, **measured})
             return dict(measured["metrics"])
-        if reported.curve and is_installed("pyarrow"):  # without it the curve is only where it was logged
+        curve = reported.curve if LAYER in config else tuple(_layer_rows(reported.curve))
+        layers = sorted({row[LAYER] for row in curve if LAYER in row and LAYER not in config})
+        if curve and is_installed("pyarrow"):  # without it the curve is only where it was logged
             import pyarrow as pa  # noqa: PLC0415 - not in the base
 
             # A row per call of `log`; what a call did not report is empty.
-            rows = [{name: float(v) for name, v in row.items() if _is_finite(v)} for row in reported.curve]
+            rows = [{name: float(v) for name, v in row.items() if _is_finite(v)} for row in curve]
             names = dict.fromkeys(name for row in rows for name in row)
             columns = {name: pa.array([row.get(name) for row in rows], pa.float64()) for name in names}
             folder.keep_history(pa.table(columns))
@@ -459,7 +479,8 @@ class OwnRun(ABC):
             "threads": self._threads,
             **runner.recorded_code,
         }
-        folder.finish({"format": FORMAT, "runner": runner.name, "key": folder.key, **measured}, provenance)
+        result = {"format": FORMAT, "runner": runner.name, "key": folder.key, **measured}
+        folder.finish(result | ({"layers": layers} if layers else {}), provenance)
         return dict(measured["metrics"])
 
     def _heartbeat(self) -> Heartbeat:
@@ -538,7 +559,8 @@ class OwnRun(ABC):
 
     def _read_logged(self) -> Reported:
         """Return what was logged, also by interrupted attempts, but not what a failed one has left."""
-        return read_logged(self._logged, self._left_by_failure()[1])
+        by_layer = LAYER not in dict(self._parameters.values)
+        return read_logged(self._logged, self._left_by_failure()[1], by_layer=by_layer)
 
     def _end_former(self, own: int = 0) -> None:
         """Kill what a former attempt has left running here: its worker hangs, its lease was taken over.

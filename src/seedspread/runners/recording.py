@@ -6,6 +6,7 @@ the values are checked and go nowhere.
 
 import json
 import math
+import operator
 import os
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 FOLDER = "SEEDSPREAD_LOG"
 VALUES, PREDICTIONS = "values.jsonl", "predictions.safetensors"
+# What makes a call of `log` one about a layer; figures draw every layer up to the last.
+LAYER, _LAST_LAYER = "layer", 9999
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 # The file that is open, by its folder and process: a program that forks opens its own.
@@ -29,10 +32,20 @@ def log(**values: SupportsFloat) -> None:
 
     >>> log(accuracy=0.93, epoch=10)
 
+    A call with `layer` is about one layer, counted from 0, and reports no metric: `rate` (the share that a
+    clamp cuts, from 0 to 1), `gradient_norm`, `loss`. `Store.layers()` and the figures of a report have them.
+
+    >>> log(layer=0, rate=0.6, gradient_norm=0.41, epoch=10)
+
     Args:
         values: numbers by name; those of torch and numpy are taken as they are, if they are single numbers.
     """
-    line = json.dumps({name: _number(name, value) for name, value in values.items()}) + "\n"
+    numbers = {name: _number(name, value) for name, value in values.items()}
+    if LAYER in values:
+        numbers[LAYER] = _layer(values[LAYER])
+        if (rate := numbers.get("rate")) is not None and not 0 <= rate <= 1:
+            raise ValueError(f"log(rate=...) of a layer is a share from 0 to 1; got {rate!r}")
+    line = json.dumps(numbers) + "\n"
     folder = os.environ.get(FOLDER)
     if folder and values:
         os.write(_file(folder), line.encode())  # one write: lines of several processes do not mix
@@ -88,6 +101,16 @@ def _number(name: str, value: Any) -> float | int | None:
     if not math.isfinite(number):
         return None
     return value if type(value) is int else number
+
+
+def _layer(value: Any) -> int:
+    try:
+        layer = operator.index(value)
+    except TypeError:
+        layer = -1
+    if not 0 <= layer <= _LAST_LAYER:
+        raise ValueError(f"log(layer=...) must be a whole number from 0 to {_LAST_LAYER}; got {value!r}")
+    return layer
 
 
 def _file(folder: str) -> int:

@@ -377,13 +377,15 @@ class RunFolder:
         return _amount(values.get(own))
 
     def history(self, columns: Sequence[str] | None = None) -> "pa.Table":
-        """What was recorded over training, a row per epoch and layer; all columns, or some."""
+        """What was recorded over training, a row per epoch and layer; all columns, or those asked for."""
         self.check_digest(HISTORY)
         with open_file(self.path / HISTORY) as file:
             require_extra("parquet", f"reading {self.path / HISTORY}")
             from pyarrow import parquet  # noqa: PLC0415 - not in the base
 
-            return parquet.read_table(file, columns=None if columns is None else list(columns))
+            stored = parquet.ParquetFile(file)
+            there = stored.schema_arrow.names
+            return stored.read(there if columns is None else [name for name in columns if name in there])
 
     def predictions(self, *names: str) -> dict[str, NDArray[Any]]:
         """Stored arrays by name: logits `(repeats, N, classes)`, labels and ids `(N,)`, a runner's own."""

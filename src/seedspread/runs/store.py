@@ -19,6 +19,8 @@ from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError
 from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT, Heartbeat, RunFolder, RunFolderError
 from seedspread.runs.index import Index, Known
 from seedspread.runs.lease import LEASE_SECONDS, Holder, Lease, StalenessTracker, claim, newest
+from seedspread.runs.metrics import rate_from_histogram
+from seedspread.runs.plugins import load_plugin, plugins
 from seedspread.runs.run import Run, full_names, read_run
 
 if TYPE_CHECKING:
@@ -87,7 +89,11 @@ _ABOUT = ("seed", "collapsed", "majority", "folder")
 # Sources of randomness have the names of other things (`order`, `augment`); `name` alone says little.
 _WHOLE = ("seeds.", "probe.", "data.name")
 _SEED = "seeds.run"
-_LAYERS = ("layer", "epoch", "loss", "clamp_activation_rate", "gradient_norm", "positive_pairs")
+_LAYERS = (
+    "layer", "epoch", "loss", "clamp_activation_rate", "rate_if_clamped", "gradient_norm",
+    "block_gradient_norm", "positive_pairs",
+)  # fmt: skip
+_HISTOGRAM = "similarity_histogram"
 
 
 def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> "pd.DataFrame":
@@ -124,25 +130,45 @@ def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> "pd.DataFram
 def layer_table(runs: Sequence[Run]) -> "pd.DataFrame":
     """One row per run, layer and epoch: parameters that vary, seed, what was recorded, the run's folder.
 
-    Layers are counted from 0, epochs from 1. The clamp activation rate is NaN where nothing is clamped. A run
-    whose history has no layers, or cannot be read, has no rows.
+    Layers are counted from 0, epochs from 1, or as a run's own code logged them. A run whose history has no
+    layers, or cannot be read, has no rows.
     """
     import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
 
     table = tidy_table(runs)
     vary = list(table.columns[: list(table.columns).index("seed")])  # which come before it
     about = [*vary, "seed", "folder"]
-    parts = []
-    for row in table[about].to_dict("records"):
-        try:
-            part: pd.DataFrame = RunFolder(Path(row["folder"])).history(_LAYERS).to_pandas()
-        except UNREADABLE:
-            continue
-        if len(part) and {"layer", "epoch"} <= set(part.columns):  # else a program's own history
-            known = {str(name): row[name] for name in about}
-            parts.append(part.assign(epoch=part["epoch"] + 1, **known))
+    found = {run.folder: run for run in runs}
+    parts = [
+        _history(found[row["folder"]]).assign(**{str(name): row[name] for name in about})
+        for row in table[about].to_dict("records")
+    ]
+    parts = [part for part in parts if len(part)]
     columns = [*vary, "seed", *_LAYERS, "folder"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def _history(run: Run) -> "pd.DataFrame":
+    """What a run recorded of its layers, epoch by epoch."""
+    import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
+
+    try:
+        brought = load_plugin("runners", run.runner) if run.runner in plugins("runners") else None
+        margins = brought.margins_if_clamped(run.parameters) if brought else None
+        columns = (*_LAYERS, _HISTOGRAM) if margins else _LAYERS
+        frame: pd.DataFrame = RunFolder(Path(run.folder)).history(columns).to_pandas()
+        if not run.result.get("layers") or not {"layer", "epoch"} <= set(frame.columns):  # an own history
+            return pd.DataFrame()
+        if margins:
+            pairs = zip(frame["layer"], frame[_HISTOGRAM], strict=True)
+            rates = pd.Series([rate_from_histogram(counts, margins[layer]) for layer, counts in pairs])
+            frame["rate_if_clamped"] = frame["clamp_activation_rate"].astype(float).fillna(rates)
+    except (*UNREADABLE, SeedspreadError):
+        return pd.DataFrame()
+    if frame["epoch"].dtype.kind == "i":  # a trainer's, from 0 on; those of `log` are as they were logged
+        frame["epoch"] += 1
+    frame = frame.reindex(columns=list(_LAYERS)).dropna(subset=["layer"]).astype({"layer": int})
+    return frame.groupby(["layer", "epoch"], sort=False, as_index=False).last()  # of several calls of `log`
 
 
 def _names(
@@ -350,7 +376,10 @@ class Store:
         """One row per finished run, layer and epoch, of runs that record their layers.
 
         Columns: the parameters that vary, `seed`, `layer` (from 0), `epoch` (from 1), `loss`,
-        `clamp_activation_rate` (NaN in runs that do not clamp), `gradient_norm`, `positive_pairs`, `folder`.
+        `clamp_activation_rate` (NaN in runs whose margins cannot matter, such as `subtract`),
+        `rate_if_clamped` (what the margins of a run that does not clamp would cut), `gradient_norm` (of all
+        that the layer trains), `block_gradient_norm` (of its encoder block), `positive_pairs` (ordered, of
+        views), `folder`. Runs of one's own code have what they logged with `seedspread.log(layer=...)`.
         """
         return layer_table(finished_runs(self.path)[0])
 

@@ -92,7 +92,9 @@ def _stored(table: Table, metric: str, step: str | None) -> Table:
             continue
         others |= dict.fromkeys(history.columns)
         if metric in history.columns:
-            parts.append(history.dropna(subset=[metric]))
+            rows = history.dropna(subset=[metric])
+            of_run = rows["layer"].isna() if "layer" in rows else rows[metric].isna()
+            parts.append(rows[of_run] if of_run.any() else rows)  # not what was logged of its layers
             runs.append({str(name): value for name, value in row.items()})
     if not parts:
         there = f" (they logged {listed(others)})" if others else ""

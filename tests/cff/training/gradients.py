@@ -71,7 +71,8 @@ def distance(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
 
 def assert_alike(sums: EpochSums, plain_sums: EpochSums) -> None:
     """What was recorded of a step, to rounding."""
-    for name in ("loss", "gradient_norm", "positive_pairs", "possible_pairs", "batches"):
+    means = ("loss", "gradient_norm", "block_gradient_norm", "positive_pairs", "possible_pairs", "batches")
+    for name in means:
         torch.testing.assert_close(sums.tensors()[name], plain_sums.tensors()[name], rtol=1e-5, atol=1e-6)
     # A similarity on a bin's edge may be rounded to either side.
     torch.testing.assert_close(sums.rate, plain_sums.rate, rtol=0, atol=5e-3)

@@ -44,6 +44,27 @@ class CrashAt(Callback):
             raise CrashError
 
 
+def test_a_checkpoint_from_before_block_norms_goes_on(tmp_path: Path) -> None:
+    train(CONFIG, tmp_path / "whole")
+    with pytest.raises(CrashError):
+        train(CONFIG, tmp_path / "run", callback=CrashAt(9))
+    folder = RunFolder(tmp_path / "run", json.loads((tmp_path / "run" / "run.json").read_text())["key"])
+    found = load_checkpoint(folder)
+    assert found is not None
+    state, tensors = found
+    assert state["position"]["epoch"] > 0
+    old = {name: tensor for name, tensor in tensors.items() if "block_gradient_norm" not in name}
+    assert len(old) == len(tensors) - 2  # the epoch's sums, and the epochs before
+    save_checkpoint(folder, state, old)
+    train(CONFIG, tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "result.json").read_bytes() == (
+        tmp_path / "whole" / "result.json"
+    ).read_bytes()
+    norms = folder.history(["epoch", "block_gradient_norm"]).to_pandas().set_index("epoch").squeeze()
+    assert norms[0].isna().all()
+    assert norms[4].notna().all()
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -1,9 +1,11 @@
 """One run: that it repeats itself to the bit, what its seeds decide, what it leaves behind, how it fails."""
 
 import json
+import math
 import os
 import subprocess
 import sys
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from seedspread.runs.folder import RunFailedError, RunFolder, RunFolderError
 from seedspread.runs.metrics import rate_from_histogram
 from seedspread.runs.stopping import StopRequest
 
-from .tiny import EVERY_BATCH, files, tiny
+from .tiny import EVERY_BATCH, files, needs_native, tiny
 
 
 def prepared(config: RunConfig, folder: Path) -> TrainingRun:
@@ -191,6 +193,54 @@ def test_a_layer_local_step_is_each_layers_own_gradient_and_hands_on_what_was_be
             torch.testing.assert_close(parameter.grad, gradient)
     norms = [torch.cat([g.flatten() for g in gradients]).norm().item() for gradients in expected]
     assert run.sums.gradient_norm.tolist() == pytest.approx(norms, rel=1e-5)
+    embedding = run.model.vit.layers[0][0]  # type: ignore[index]
+    of_embedding = sum(g.square().sum().item() for g in expected[0][: len(list(embedding.parameters()))])
+    blocks = [math.sqrt(norms[0] ** 2 - of_embedding), *norms[1:]]
+    assert run.sums.block_gradient_norm.tolist() == pytest.approx(blocks, rel=1e-5)
+    assert blocks[0] < 0.9 * norms[0]  # so that the two cannot be taken for one another
+
+
+@pytest.mark.parametrize("way", ["plain", "fast", pytest.param("native", marks=needs_native)])
+def test_the_norm_of_layer_0s_encoder_block_is_recorded_beside_the_whole(way: str, tmp_path: Path) -> None:
+    result = train(tiny(runtime__implementation=way), tmp_path / "run")
+    first, *rest = result.layers
+    assert first.block_gradient_norm is not None
+    assert 0 < first.block_gradient_norm < first.gradient_norm
+    assert [layer.block_gradient_norm for layer in rest] == [layer.gradient_norm for layer in rest]
+    history = RunFolder(tmp_path / "run").history().to_pandas()
+    of_first = history["layer"] == 0
+    assert (history["block_gradient_norm"] < history["gradient_norm"])[of_first].all()
+    assert (history["block_gradient_norm"] == history["gradient_norm"])[~of_first].all()
+
+
+@pytest.mark.parametrize("rule", ["layer_local", "end_to_end", "cross_entropy"])
+def test_positive_pairs_of_images_are_those_that_a_loop_counts(rule: str, tmp_path: Path) -> None:
+    config = tiny(training__rule=rule, training__batch_size=25, training__epochs=1)
+    result = train(config, tmp_path / "run")
+    run = prepared(config, tmp_path / "again")
+    labels, sizes, pairs = run.dataset.train.labels, [], []
+    for index in run.training_batches().indices(0):
+        classes = labels[index].tolist()
+        sizes.append(len(classes))
+        pairs.append(sum(a == b for a, b in permutations(classes, 2)))
+    assert len({*sizes}) == 2  # the last batch is smaller
+    assert result.positive_image_pairs == sum(pairs) / len(pairs)
+    views = 1 if rule == "cross_entropy" else 2
+    own = views * (views - 1) * sum(sizes)
+    assert result.positive_pairs == pytest.approx((views**2 * sum(pairs) + own) / len(pairs), rel=1e-12)
+
+
+def test_a_record_from_before_block_norms_and_image_pairs_is_read(tmp_path: Path) -> None:
+    train(tiny(), tmp_path / "run")
+    path = tmp_path / "run" / "result.json"
+    values = json.loads(path.read_text())
+    del values["positive_image_pairs"]
+    for layer in values["layers"]:
+        del layer["block_gradient_norm"]
+    path.write_text(json.dumps(values))
+    result = RunResult.read(tmp_path / "run")
+    assert result.positive_image_pairs is None
+    assert {layer.block_gradient_norm for layer in result.layers} == {None}
 
 
 def test_every_layers_features_can_be_probed_and_probes_repeated(tmp_path: Path) -> None:

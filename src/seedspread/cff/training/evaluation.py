@@ -210,24 +210,25 @@ class Diagnostics:
 
     histogram: Tensor
     rates: list[float]
-    gradient_norms: list[float]
+    gradient_norms: list[float]  # of all that a layer trains
+    block_gradient_norms: list[float]  # of its encoder block
 
 
 def final_diagnostics(trainer: Trainer, model: LayerwiseModel, batches: Loader) -> Diagnostics:
     """Measure the final weights on the training batches of an epoch that no training has seen."""
     depth = len(model.margins)
     trainer.at(model.config.training.epochs)
-    histograms, rates, norms = [], [], []
+    histograms, rates, norms, block_norms = [], [], [], []
     for number, batch in enumerate(batches.epoch(model.config.training.epochs)):
         if number == 0:
             sums = EpochSums.empty(depth, batch.images.device)
             trainer.step([batch], 0, [sums], update=False)
-            norms = sums.gradient_norm.tolist()
+            norms, block_norms = sums.gradient_norm.tolist(), sums.block_gradient_norm.tolist()
         layers = layer_statistics(model, batch)
         histograms.append(torch.stack([layer.histogram for layer in layers]))
         rates.append([layer.clamp_activation_rate for layer in layers])
     mean = torch.tensor(rates, dtype=torch.float64).mean(dim=0).tolist()
-    return Diagnostics(torch.stack(histograms).sum(dim=0).cpu(), mean, norms)
+    return Diagnostics(torch.stack(histograms).sum(dim=0).cpu(), mean, norms, block_norms)
 
 
 def summarise(
@@ -269,6 +270,7 @@ def summarise(
         collapsed=guessing or similarity > _ALIKE,
         metrics=metrics,
         chance=chance,
+        positive_image_pairs=_image_pairs(config, history, len(dataset.train.labels)),
     )
     kept = {
         "logits": logits,
@@ -277,6 +279,17 @@ def summarise(
         "similarity_histogram": diagnostics.histogram,
     }
     return result, {name: tensor.numpy() for name, tensor in kept.items()}
+
+
+def _image_pairs(config: RunConfig, history: History, images: int) -> float:
+    """Return the ordered positive pairs of different images in a batch, averaged over the last epoch.
+
+    With v views every such pair was counted v^2 times, and an image's own views are v (v - 1) pairs more.
+    """
+    views = 1 if config.training.rule == "cross_entropy" else 2
+    batches = -(-images // config.training.batch_size)
+    counted = round(history.last("positive_pairs")[0] * batches)
+    return (counted - images * views * (views - 1)) / views**2 / batches
 
 
 def _layers(config: RunConfig, history: History, diagnostics: Diagnostics) -> tuple[LayerResult, ...]:
@@ -289,6 +302,7 @@ def _layers(config: RunConfig, history: History, diagnostics: Diagnostics) -> tu
             gradient_norm=diagnostics.gradient_norms[layer],
             gradient_norm_mean=history.last("gradient_norm")[layer],
             loss=history.last("loss")[layer],
+            block_gradient_norm=diagnostics.block_gradient_norms[layer],
         )
         for layer, margin in enumerate(layer_margins(config))
     )

@@ -30,14 +30,12 @@ from torch.nn.functional import gelu, layer_norm
 from seedspread.cff.config import ModelConfig, RunConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES
-from seedspread.cff.model import ViT
+from seedspread.cff.model import EMBEDDING_PARAMETERS, ViT
 from seedspread.cff.training.fast_loss import LossRules, StackedLoss, StackedPairs, stacked_loss
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
 
 # Numbers of an attention matrix that a CPU's cache holds beside all else: 2 MB.
 _CACHED = 2**19
-# Parameters of the embedding, which come first in layer 0.
-_EMBEDDING = 3
 
 
 class EmbeddingWeights(NamedTuple):
@@ -81,7 +79,7 @@ def stacked_parameters(models: Sequence[ViT]) -> tuple[list[Tensor], list[Tensor
     """Return copies of the embeddings' parameters, `(R, ...)` each, and of the blocks', `(L, R, ...)`."""
     by_layer = list(zip(*(layer_parameters(model) for model in models), strict=True))
     stacked = [[torch.stack(runs).detach() for runs in zip(*layer, strict=True)] for layer in by_layer]
-    embedding, stacked[0] = stacked[0][:_EMBEDDING], stacked[0][_EMBEDDING:]
+    embedding, stacked[0] = stacked[0][:EMBEDDING_PARAMETERS], stacked[0][EMBEDDING_PARAMETERS:]
     return embedding, [torch.stack(layers) for layers in zip(*stacked, strict=True)]
 
 
@@ -337,11 +335,12 @@ class StackedTrainer(Trainer):
     ) -> None:
         loss = torch.stack([one.loss for one in losses], dim=1)  # (R, L), as are the next two
         rates = torch.stack([one.saturated for one in losses], dim=1) / pairs.pairs
-        norms = self._norms()
+        norms, block_norms = self._norms()
         histograms = torch.stack([one.histogram for one in losses], dim=1)
         for run, own in enumerate(sums):
             every = slice(len(losses))
-            own.add_layer(every, number, loss[run], norms[run], rates[run], histograms[run])
+            both = norms[run], block_norms[run]
+            own.add_layer(every, number, loss[run], both, rates[run], histograms[run])
             own.end_batch(pairs.pairs[run, 0], pairs.labels.shape[1])
 
     def _forward(self, weights: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool) -> "list[_Pass]":
@@ -373,12 +372,15 @@ class StackedTrainer(Trainer):
             for number, part in enumerate(stacked.flatten(0, 1).unbind()):
                 yield self._own[number // runs][number % runs][place], part
 
-    def _norms(self) -> Tensor:
-        """Return the gradient norm of each layer (Eq. grad_norm) in each run, `(R, L)`, on the device."""
+    def _norms(self) -> tuple[Tensor, Tensor]:
+        """Return gradient norms (Eq. grad_norm), `(R, L)`, on the device: of layers, of blocks alone."""
         runs = len(self.models)
         each = torch.stack(torch._foreach_norm(self._optimiser.gradients()))
         by_layer = torch.split(each, [runs * len(own[0]) for own in self._own])
-        return torch.stack([torch.linalg.vector_norm(one.view(runs, -1), dim=1) for one in by_layer], dim=1)
+        norms = [torch.linalg.vector_norm(one.view(runs, -1), dim=1) for one in by_layer]
+        of_block = by_layer[0].view(runs, -1)[:, EMBEDDING_PARAMETERS:]
+        blocks = [torch.linalg.vector_norm(of_block, dim=1), *norms[1:]]
+        return torch.stack(norms, dim=1), torch.stack(blocks, dim=1)
 
     def optimiser_parts(self, run: int) -> list[tuple[Optimizer, slice]]:
         parts, before = [], 0

@@ -105,6 +105,8 @@ class Optimizer:
         return {f"{i}.{kind}": tensor for kind, all_ in held for i, tensor in enumerate(all_[some])}
 
 
+# Of the gradient of all that a layer trains, and of its encoder block alone.
+Norms = tuple[Tensor, Tensor]
 # Bins of 0.01 over [-1, 1]: enough for a curve over training, and small over hundreds of epochs.
 HISTORY_BINS = 200
 
@@ -115,8 +117,9 @@ class EpochSums:
 
     loss: Tensor  # `(L,)`
     rate: Tensor  # `(L,)`, of the batches' clamp activation rates
-    gradient_norm: Tensor  # `(L,)`
-    positive_pairs: Tensor  # `(1,)`, ordered
+    gradient_norm: Tensor  # `(L,)`, of all that a layer trains
+    block_gradient_norm: Tensor  # `(L,)`, of its encoder block: layer 0 without the patch embedding
+    positive_pairs: Tensor  # `(1,)`, ordered pairs of views
     possible_pairs: Tensor  # `(1,)`, all ordered pairs of different rows
     histogram: Tensor  # `(L, 200)`, positive pairs by similarity
     batches: Tensor  # `(1,)`
@@ -133,6 +136,7 @@ class EpochSums:
             loss=zeros(layers),
             rate=zeros(layers),
             gradient_norm=zeros(layers),
+            block_gradient_norm=zeros(layers),
             positive_pairs=zeros(1),
             possible_pairs=zeros(1),
             histogram=zeros(layers, HISTORY_BINS, dtype=torch.int64),
@@ -141,19 +145,20 @@ class EpochSums:
         )
 
     def add_layer(
-        self, layer: int | slice, batch: int, loss: Tensor, norm: Tensor, rate: Tensor, histogram: Tensor
+        self, layer: int | slice, batch: int, loss: Tensor, norms: Norms, rate: Tensor, histogram: Tensor
     ) -> None:
         """Add a layer's part of a batch, or that of a slice of layers, whose values have a first axis then.
 
-        `loss`, `norm` (of the gradient) and `rate` (of saturated pairs) are `()` or `(L,)`; `histogram`,
+        `loss`, `norms` (of the gradient) and `rate` (of saturated pairs) are `()` or `(L,)`; `histogram`,
         positive pairs by similarity, is `(2000,)` or `(L, 2000)`.
         """
         self.loss[layer].add_(loss)
-        self.gradient_norm[layer].add_(norm)
+        self.gradient_norm[layer].add_(norms[0])
+        self.block_gradient_norm[layer].add_(norms[1])
         self.rate[layer].add_(rate)
         self.histogram[layer].add_(histogram.view(*histogram.shape[:-1], HISTORY_BINS, -1).sum(dim=-1))
         first_bad = self.first_bad[layer]
-        bad = ~(loss.isfinite() & norm.isfinite()) & (first_bad < 0)
+        bad = ~(loss.isfinite() & norms[0].isfinite()) & (first_bad < 0)
         first_bad.masked_fill_(bad, batch)
 
     def end_batch(self, positive_pairs: Tensor | int, anchors: int) -> None:
@@ -173,7 +178,7 @@ class EpochSums:
         return mean | {"histogram": self.histogram.cpu()}
 
 
-MEANS = ("loss", "rate", "gradient_norm", "positive_pairs", "possible_pairs")
+MEANS = ("loss", "rate", "gradient_norm", "block_gradient_norm", "positive_pairs", "possible_pairs")
 
 
 class History:
@@ -221,6 +226,7 @@ class History:
             "loss": flat["loss"],
             "clamp_activation_rate": flat["rate"] if with_rate else pa.nulls(epochs * layers, pa.float64()),
             "gradient_norm": flat["gradient_norm"],
+            "block_gradient_norm": flat["block_gradient_norm"],
             "positive_pairs": flat["positive_pairs"],
             "similarity_histogram": tensors["histogram"].flatten(0, 1).tolist(),
         }

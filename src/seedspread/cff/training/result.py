@@ -20,9 +20,10 @@ class LayerResult:
     # over all training batches with the final weights; a would-be rate unless the run clamps; None where
     # margins cannot matter (it follows from the stored histogram for any)
     clamp_activation_rate: float | None
-    gradient_norm: float  # on one batch with the final weights, as the paper did
+    gradient_norm: float  # of all that it trains, on one batch with the final weights, as the paper did
     gradient_norm_mean: float  # over the batches of the last epoch, as they were trained
     loss: float  # likewise; without subtraction's constant
+    block_gradient_norm: float | None = None  # likewise, of its encoder block alone; older records have none
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class RunResult:
         validation_accuracy: likewise.
         probes: every probe.
         layers: the diagnostics of every layer.
-        positive_pairs: ordered, per batch, averaged over the last epoch.
+        positive_pairs: ordered pairs of views, those of one image included, per batch, averaged over the last
+            epoch.
         pair_share: the share of a batch's ordered pairs that are positive, likewise.
         majority_share: of the largest class in the test split.
         feature_similarity: the mean cosine between the test images' features at the last layer.
@@ -58,6 +60,7 @@ class RunResult:
             finished, but it is not a sample of the same thing as others.
         metrics: of the first probe's test logits, by name.
         chance: what the best constant guess scores, by metric.
+        positive_image_pairs: ordered pairs of different images, counted likewise; None in older records.
     """
 
     key: str
@@ -76,6 +79,7 @@ class RunResult:
     collapsed: bool
     metrics: dict[str, float]
     chance: dict[str, float]
+    positive_image_pairs: float | None = None
 
     def values(self) -> dict[str, Any]:
         """Return plain values, for JSON."""

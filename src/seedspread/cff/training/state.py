@@ -411,6 +411,9 @@ class TrainingRun:
         self.position = Position(**state["position"])
         self._best_loss = state["best_loss"]
         load_module("model", self.model.vit, tensors)
+        for name in ("sums", "history"):  # an older checkpoint lacks what was not measured then
+            if (norms := tensors.get(f"{name}.gradient_norm")) is not None:
+                tensors.setdefault(f"{name}.block_gradient_norm", torch.full_like(norms, torch.nan))
         device = self.sums.loss.device
         self.sums = EpochSums(**{name: t.to(device) for name, t in below("sums", tensors).items()})
         self._history = History.from_tensors(below("history", tensors))

@@ -9,6 +9,7 @@ from seedspread.cff.config import RunConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES, features_of
 from seedspread.cff.loss import PairStatistics, pair_statistics
+from seedspread.cff.model import EMBEDDING_PARAMETERS
 from seedspread.cff.training.fast import StackedTrainer
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
 from seedspread.cff.training.native.trainer import NativeTrainer
@@ -97,8 +98,9 @@ def _add(
 ) -> None:
     gradients = [p.grad for p in module.parameters() if p.grad is not None]
     norm = nn.utils.get_total_norm(gradients)  # Eq. grad_norm, left on the device
+    block_norm = norm if layer else nn.utils.get_total_norm(gradients[EMBEDDING_PARAMETERS:])
     rate = statistics.saturated_pairs / max(statistics.positive_pairs, 1)
-    sums.add_layer(layer, batch, loss.detach(), norm, rate, statistics.histogram)
+    sums.add_layer(layer, batch, loss.detach(), (norm, block_norm), rate, statistics.histogram)
 
 
 _TRAINERS: dict[str, type[Trainer]] = {

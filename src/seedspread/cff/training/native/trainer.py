@@ -19,6 +19,7 @@ from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES, NATIVE_MARGINS
 from seedspread.cff.loss import HISTOGRAM_BINS, PairStatistics
 from seedspread.cff.margins import LossSpec
+from seedspread.cff.model import EMBEDDING_PARAMETERS
 from seedspread.cff.presets import ConfigError
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
 from seedspread.cff.training.native import NativeError, build
@@ -195,8 +196,11 @@ class NativeTrainer(Trainer):
                 layer.backward(passed, found.gradient, gradients)
             for parameter, gradient in zip(self._parameters[number_of], gradients, strict=True):
                 parameter.grad = gradient
-            norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-            own.add_layer(number_of, number, found.loss, norm, found.saturated / pairs, found.histogram)
+            norms = torch.stack(torch._foreach_norm(gradients))
+            norm = torch.linalg.vector_norm(norms)
+            block_norm = norm if number_of else torch.linalg.vector_norm(norms[EMBEDDING_PARAMETERS:])
+            both, rate = (norm, block_norm), found.saturated / pairs
+            own.add_layer(number_of, number, found.loss, both, rate, found.histogram)
             x = x if passed.output is None else passed.output
         if update:
             self._optimiser.step(self.clipped())
