@@ -19,7 +19,7 @@ from seedspread.analysis.sequential import Look, factor_of, looks_at
 from seedspread.runs import studies
 from seedspread.runs.levels import Levels, arm_name, joined_levels
 from seedspread.runs.metrics import Better, Metric, direction_note, is_until, metric_of
-from seedspread.runs.store import Store
+from seedspread.runs.store import Store, devices
 from seedspread.stats import classic, planning
 from seedspread.stats.failures import failures, find_failed_seeds
 from seedspread.stats.groups import Floats, Group, are_dependent, common_seeds, same_seed_runs, unequal_cells
@@ -307,6 +307,9 @@ def audit_runs(
     means = forests(comparisons, comparer.level, strips, estimates) if over_strata else ()
     strata = arms_by_stratum(runs)
     groups = map(successful, strata[0][1] if len(strata) == 1 else ())
+    notes += words.repeated_notes(repeated_runs(strips), columns.group, columns.by)
+    if runs.predictions is not None:
+        notes += words.devices_note(devices(runs.predictions.dropna().astype(str)))
     return AuditResult(
         source=runs.source,
         value=columns.value,
@@ -322,7 +325,7 @@ def audit_runs(
         comparisons=tuple(comparisons),
         forest=means[0] if len(means) == 1 else None,
         forests=means,
-        notes=(*runs.notes, *notes, *words.repeated_notes(repeated_runs(strips), columns.group, columns.by)),
+        notes=(*runs.notes, *notes),
         values=strips,
         metric=comparer.metric,
         looks=comparer.looks,

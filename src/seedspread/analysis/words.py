@@ -713,6 +713,14 @@ def left_out(more: int, what: str = "") -> list[str]:
     return [f"{more:,} {kind}with larger p values, are not in this table."] if more > 0 else []
 
 
+def devices_note(devices: Mapping[str, int]) -> list[str]:
+    """Say on which devices runs were made, if they differ; CPUs and those not recorded are not told apart."""
+    if len(devices) < 2 or {*devices} <= {"", "cpu"}:
+        return []
+    named = ", ".join(f"{n} on {name or 'a device that was not recorded'}" for name, n in devices.items())
+    return [f"Runs were made on unlike devices ({named}): part of a difference may be the devices'."]
+
+
 def repeated_notes(
     repeated: Mapping[tuple[Levels, str], Levels], factor: str, by: Sequence[str]
 ) -> list[str]:

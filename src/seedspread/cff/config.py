@@ -368,6 +368,10 @@ class SeedConfig(FrozenConfig):
         return self.run if own is None else own
 
 
+# What `micro_batch_size` is on a CPU unless it is set, and in the key of a run anywhere.
+VIEWS_AT_ONCE = 128
+
+
 class RuntimeConfig(FrozenConfig):
     """How a run is run.
 
@@ -379,8 +383,8 @@ class RuntimeConfig(FrozenConfig):
             (`docs/performance.md`). Gradients are the same to rounding; it is part of the run's identity.
             `native` is a kernel in C++ for a whole layer, which takes a compiler, on a CPU and in fp32. The
             other rules have one implementation.
-        micro_batch_size: `fast`: at most so many views of a batch go through a layer at a time; twice
-            `batch_size` sends the whole batch at once, which suits a GPU. Part of the run's identity.
+        micro_batch_size: `fast`: at most so many views of a batch go through a layer at a time; None is 128,
+            and on CUDA the whole batch. Part of the run's identity, in which None is 128 on any device.
         activation_checkpointing: `fast`, `native`: work each slice out again for its backward pass: less
             memory, more time, the same bits.
         threads: CPU threads; None takes what torch takes. Kept through every resume.
@@ -391,7 +395,7 @@ class RuntimeConfig(FrozenConfig):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
     implementation: Literal["fast", "plain", "native"] = "fast"
-    micro_batch_size: int = Field(default=128, ge=2, le=1_000_000)
+    micro_batch_size: int | None = Field(default=None, ge=2, le=1_000_000)
     activation_checkpointing: bool = False
     threads: int | None = Field(default=None, ge=1, le=1024)
     checkpoint_seconds: NotNegative = 60.0
@@ -465,3 +469,8 @@ class RunConfig(FrozenConfig):
                     f"{self.data.name} with labels = {self.data.labels!r}"
                 )
         return self
+
+    def with_runtime(self, **values: int) -> Self:
+        """Return the config with values for fields of its runtime that it leaves open."""
+        unset = {name: value for name, value in values.items() if getattr(self.runtime, name) is None}
+        return self.model_copy(update={"runtime": self.runtime.model_copy(update=unset)})

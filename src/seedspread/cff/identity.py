@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from seedspread.cff.config import RunConfig
+from seedspread.cff.config import VIEWS_AT_ONCE, RunConfig
 from seedspread.cff.datasets import dataset_info, is_own, official_fingerprint
 from seedspread.cff.margins import Margin, margin_named
 from seedspread.runs.files import FrozenConfig
@@ -130,7 +130,7 @@ def _implementation(config: RunConfig) -> dict[str, Any]:
         return {"native": True}
     if config.runtime.implementation == "plain":
         return {"loss": "plain"}
-    return {"fast": {"slice_images": config.runtime.micro_batch_size}}
+    return {"fast": {"slice_images": config.runtime.micro_batch_size or VIEWS_AT_ONCE}}
 
 
 def shape(config: RunConfig) -> dict[str, Any]:

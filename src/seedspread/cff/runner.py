@@ -163,6 +163,19 @@ class CffRunner(Runner):
     def may_use_gpu(self, parameters: RunConfig) -> bool:
         return parameters.runtime.device in ("auto", "cuda") and features_of(parameters).uses_gpu
 
+    def why_not_on_gpus(self, parameters: RunConfig, gpus: float, *, here: bool) -> str | None:
+        if not self.may_use_gpu(parameters):
+            return "--gpus-per-run: implementation or device has these runs trained without one; leave it out"
+        if gpus > 1:
+            return f"--gpus-per-run {gpus:g}: a run uses one GPU; give 1, or a share such as 0.5"
+        if here:
+            require_extra("train", "training")
+            import torch  # noqa: PLC0415 - slow
+
+            if not torch.cuda.is_available():
+                return f"--gpus-per-run: torch {torch.__version__} finds no usable CUDA here; leave it out"
+        return None
+
     def group(self, parameters: RunConfig, threads: int) -> Stack | None:
         """Group runs of one shape on one thread, and of one split; several if a step is small."""
         if "split" in self.driven:
@@ -174,7 +187,9 @@ class CffRunner(Runner):
         from seedspread.cff.training.run import keep_freed_memory, train_many  # noqa: PLC0415 - needs torch
 
         keep_freed_memory()  # a worker trains, and does nothing else
-        configs = [_with_threads(self.seeded(one.run.parameters, one.run.seed), one.threads) for one in items]
+        configs = [
+            self.seeded(one.run.parameters, one.run.seed).with_runtime(threads=one.threads) for one in items
+        ]
         folders, seeds = [one.folder() for one in items], [one.run.seed for one in items]
         return train_many(configs, folders, stop, seeds=seeds, resume=True, data_dir=items[0].data_dir)
 
@@ -183,13 +198,6 @@ def seeded(config: RunConfig, seed: int, streams: Iterable[str] = ()) -> RunConf
     """Return the config of a run with a seed, which drives these sources of randomness, or all."""
     seeds = dict.fromkeys(streams, seed) or {"run": seed}
     return config.model_copy(update={"seeds": config.seeds.model_copy(update=seeds)})
-
-
-def _with_threads(config: RunConfig, threads: int) -> RunConfig:
-    if config.runtime.threads is not None:
-        return config
-    runtime = config.runtime.model_copy(update={"threads": threads})
-    return config.model_copy(update={"runtime": runtime})
 
 
 @cache

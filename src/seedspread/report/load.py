@@ -17,6 +17,7 @@ from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.churn import churn
 from seedspread.analysis.curves import curves
 from seedspread.analysis.sequential import looks_of
+from seedspread.analysis.words import devices_note
 from seedspread.errors import SeedspreadError, did_you_mean, require_extra
 from seedspread.report.extension import (
     Extension,
@@ -36,7 +37,7 @@ from seedspread.runs.files import UNREADABLE
 from seedspread.runs.levels import Levels, joined_levels, level_name, setting_name, stratum_name
 from seedspread.runs.metrics import SCORED, Better, Metric, metric_of
 from seedspread.runs.run import Run
-from seedspread.runs.store import FINISHED, RunState, Store
+from seedspread.runs.store import FINISHED, RunState, Store, devices
 from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy, load_studies
 from seedspread.tables.from_store import crashed_rows, read_runs, shared_runs
 from seedspread.tables.question import Rows, TableError
@@ -144,11 +145,12 @@ def load_store(
     settings = ordered(_shown_once([s for part in parts for s in part.settings(judged)]))
     titles = [study.title for study in recorded]
     name = relative(path.absolute())
-    notes = (
+    notes = [
         line
         for study in recorded
         for line in (*study.asked, *([study.note] if study.note else []), *shared_runs(study))
-    )
+    ]
+    notes += devices_note(devices(str(store.folder(key)) for key in finished))
     return ReportData(
         title=titles[0] if len(titles) == 1 else f"{len(titles)} studies in {name}",
         source=name,
@@ -477,6 +479,7 @@ def _facts(folder: Path) -> list[tuple[str, str]]:
             ("run with", ", ".join(f"{k} {v}" for k, v in sorted(facts["versions"].items()))),
             ("Python", str(facts["python"])),
             ("machine", f"{facts['platform']}{processor}, {threads}"),
+            *([("device", str(facts.get("gpu") or facts["device"]))] if "device" in facts else []),
             ("ended", str(facts["ended"])[:19].replace("T", " ") + " UTC"),
         ]
     except UNREADABLE:

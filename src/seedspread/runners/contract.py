@@ -50,6 +50,7 @@ class WorkItem:
         lease_seconds: time after which a silent lease may be taken over.
         group: shared by runs that may be run together; the key of a run that is to be alone.
         group_size: number of runs of its group, itself included, with which it is run together.
+        gpus: what was asked for it of a cluster: a worker that cannot use them refuses the run.
         lease: the right to write into its folder.
     """
 
@@ -60,6 +61,7 @@ class WorkItem:
     lease_seconds: float = LEASE_SECONDS
     group: str = ""
     group_size: int = 1
+    gpus: float = 0.0
     lease: Lease | None = None
 
     @property
@@ -205,6 +207,10 @@ class Runner(ABC):
     def may_use_gpu(self, parameters: Any) -> bool:
         """Return whether to set a GPU aside for it, if there are some."""
         return False
+
+    def why_not_on_gpus(self, parameters: Any, gpus: float, *, here: bool) -> str | None:
+        """Return why a run would not use so many GPUs: anywhere or, if `here`, on this machine; else None."""
+        return None
 
     @property
     def is_portable(self) -> bool:

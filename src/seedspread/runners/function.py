@@ -289,6 +289,7 @@ class FunctionRun(OwnRun):
             raise RunFolderError(told["failure"]["message"]) from OSError(told["errno"], "")
         if "failure" in told:
             raise RunFailedError.told(told["failure"])
+        self._device = told["device"]
         return dict(told["returned"])
 
     def _forget_if_afresh(self) -> None:

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from seedspread.atomic import open_regular
 from seedspread.runners.recording import APPEND
 from seedspread.runners.supervise import Order, descendants, die_with_parent, end_descendants, serve
-from seedspread.runs.folder import MACHINES, Failure, RunFailedError
+from seedspread.runs.folder import MACHINES, Failure, RunFailedError, gpu
 
 _SIZE_BYTES = 8
 # What a host says if it must not be forked any more.
@@ -246,7 +246,7 @@ def _answer(function: Loadable, order: Order) -> dict[str, Any]:
         if order["work"]:
             arguments["folder"] = Path(order["work"])
         with _limited_threads(order["threads"]):
-            return {"returned": numbers(called(**arguments), order["metric"])}
+            return {"returned": numbers(called(**arguments), order["metric"]), "device": gpu()}
     except Exception as error:
         answer: dict[str, Any] = {"failure": Failure.of(error).values()}
         if isinstance(error, OSError) and error.errno in MACHINES:

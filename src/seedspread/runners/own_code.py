@@ -415,6 +415,7 @@ class OwnRun(ABC):
         self._seed, self._threads = item.run.seed, item.threads
         self._folder = item.folder()
         self._started_at = time.monotonic()
+        self._device: dict[str, Any] = {}  # on which the code says it was run
         # Where the code keeps files of its own, and where this attempt logs: apart from any other, so that a
         # process that has lost its lease, and goes on, cannot pass its numbers off as the holder's.
         token = 0 if item.lease is None else item.lease.token
@@ -478,6 +479,7 @@ class OwnRun(ABC):
             "environment": dict(parameters.environment),
             "threads": self._threads,
             **runner.recorded_code,
+            **self._device,
         }
         result = {"format": FORMAT, "runner": runner.name, "key": folder.key, **measured}
         folder.finish(result | ({"layers": layers} if layers else {}), provenance)

@@ -21,6 +21,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -50,6 +51,22 @@ from seedspread.runs.files import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def gpu() -> dict[str, Any]:
+    """The GPU that torch has started in this process, and how it computes; empty if there is none."""
+    torch: Any = sys.modules.get("torch")
+    with suppress(Exception):  # whatever goes by that name in someone's program
+        if torch is not None and torch.cuda.is_initialized():
+            cudnn, cuda = torch.backends.cudnn, torch.version.cuda
+            flags = {
+                "algorithms": torch.are_deterministic_algorithms_enabled(),
+                "cudnn": cudnn.deterministic and not cudnn.benchmark,
+                "cublas_workspace": os.environ.get("CUBLAS_WORKSPACE_CONFIG"),
+            }
+            facts = {"device": "cuda", "gpu": torch.cuda.get_device_name(), "deterministic": flags}
+            return facts | {"cuda": cuda, "cudnn": cudnn.version()}
+    return {}
 
 
 @cache

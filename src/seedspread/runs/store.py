@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seedspread.errors import SeedspreadError, printable, reason
-from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError
+from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_record
 from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT, Heartbeat, RunFolder, RunFolderError
 from seedspread.runs.index import Index, Known
 from seedspread.runs.lease import LEASE_SECONDS, Holder, Lease, StalenessTracker, claim, newest
@@ -82,6 +82,18 @@ def correct_predictions(folders: list[str]) -> NDArray[np.bool_] | None:
         except (RecordError, IndexError, ValueError):
             return None  # none, or damaged: no floor can be had from these runs
     return np.stack(found) if found else None
+
+
+def devices(folders: Iterable[str]) -> Counter[str]:
+    """Count runs by the device that their records name; those that name none have an empty name."""
+    found: Counter[str] = Counter()
+    for folder in folders:
+        try:
+            facts = read_record(folder, PROVENANCE)
+        except UNREADABLE:
+            facts = {}
+        found[str(facts.get("gpu") or facts.get("device") or "")] += 1
+    return found
 
 
 # What a run has beside parameters and metrics; `dataset` may be a parameter as well.

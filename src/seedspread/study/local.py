@@ -39,6 +39,17 @@ def gpus_here() -> list[str]:
     return [str(number) for number, line in enumerate(listed.splitlines()) if line.startswith("GPU")]
 
 
+def check_gpus(items: Sequence[WorkItem], gpus_per_run: float | None, *, here: bool) -> None:
+    """Refuse GPUs that runs would not use, before anything starts; `here`: they are to be this machine's."""
+    if not gpus_per_run:
+        return
+    if here and not gpus_here():
+        raise SeedspreadError("--gpus-per-run was given, and no GPU is visible here")
+    for item in {id(item.run.parameters): item for item in items}.values():
+        if why := item.runner.why_not_on_gpus(item.run.parameters, gpus_per_run, here=here):
+            raise SeedspreadError(why)
+
+
 _lock = threading.Lock()
 
 
@@ -111,6 +122,7 @@ class LocalExecutor(Executor):
         }.values():
             if why := runner.why_not_here(parameters):
                 raise SeedspreadError(why)
+        check_gpus(items, self.gpus_per_run, here=True)
         count = self.worker_count(len(items), max(item.threads for item in items))
         slots = self._gpu_slots(items)
         return _WorkerPool(items, [None] * count if slots is None else slots[:count], max_failures)
@@ -125,8 +137,6 @@ class LocalExecutor(Executor):
             return None
         devices = gpus_here()
         if not devices:
-            if self.gpus_per_run:
-                raise SeedspreadError("--gpus-per-run was given, and no GPU is visible here")
             return None
         share = self.gpus_per_run or 1.0
         if share < 1:

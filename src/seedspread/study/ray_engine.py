@@ -2,12 +2,13 @@
 
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from seedspread.errors import SeedspreadError, require_extra
 from seedspread.runners.contract import WorkItem
 from seedspread.study.executor import Executor, Job, StudyProgress
+from seedspread.study.local import check_gpus
 from seedspread.study.worker import AttemptResult, attempt_until_ended
 
 _POLL_SECONDS = 1.0
@@ -43,6 +44,8 @@ class RayExecutor(Executor):
         import ray  # noqa: PLC0415 - an extra
 
         started = not ray.is_initialized()
+        check_gpus(items, self.gpus_per_run, here=started and self.address is None)
+        items = [replace(item, gpus=self.gpus_per_run) for item in items]
         if started:
             self._connect(ray)
         remote = ray.remote(

@@ -13,6 +13,7 @@ from typing import Any
 from seedspread.errors import SeedspreadError, require_extra
 from seedspread.runners.contract import WorkItem
 from seedspread.study.executor import Executor, Job, StudyProgress
+from seedspread.study.local import check_gpus
 from seedspread.study.worker import AttemptResult, attempt_until_ended
 
 _POLL_SECONDS = 2.0
@@ -64,6 +65,8 @@ class SlurmExecutor(Executor):
             raise SlurmError(
                 "Slurm cannot run a function of a notebook or script: put it into a module and import it"
             )
+        check_gpus(items, self.gpus_per_run, here=self.cluster == "local")
+        items = [replace(item, gpus=self.gpus_per_run) for item in items]
         require_extra("slurm", "--backend slurm")
         import submitit  # noqa: PLC0415 - an extra
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from seedspread.errors import printable
+from seedspread.errors import SeedspreadError, printable
 from seedspread.runners.contract import WorkItem
 from seedspread.runs.folder import CheckpointError, Failure, RunFolderError, put_checkpoints_aside
 from seedspread.runs.lease import LeaseLostError, StalenessTracker, newest
@@ -154,6 +154,10 @@ def _run_once(claimed: Sequence[WorkItem], ended: dict[str, AttemptResult]) -> E
     first = claimed[0]
     stop = StopRequest()
     try:
+        for one in claimed:
+            why = one.runner.why_not_on_gpus(one.run.parameters, one.gpus, here=True) if one.gpus else None
+            if why:
+                raise SeedspreadError(why)
         with stop_requests() as stop:
             outcomes = {}
             for number, outcome in first.runner.run(claimed, stop):

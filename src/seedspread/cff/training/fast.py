@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, layer_norm
 
-from seedspread.cff.config import ModelConfig, RunConfig
+from seedspread.cff.config import VIEWS_AT_ONCE, ModelConfig, RunConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES
 from seedspread.cff.model import EMBEDDING_PARAMETERS, ViT
@@ -144,9 +144,16 @@ def _unfolded(g: Tensor, b: Tensor, weight: Tensor, grad: Tensor, grad_shift: Te
     return [(grad * weight).sum(dim=-2), (outer * weight).sum(dim=-2), grad_weight, grad_shift]
 
 
+def views_at_once(config: RunConfig, views: Tensor, dim: int) -> int:
+    """Return how many of the views go through a layer at a time, at most; on CUDA all, unless it is set."""
+    whole = views.shape[dim]
+    default = whole if views.device.type == "cuda" else VIEWS_AT_ONCE
+    return min(config.runtime.micro_batch_size or default, whole)
+
+
 def slices(config: RunConfig, views: Tensor, dim: int) -> tuple[Tensor, ...]:
-    """Split the views into even parts of at most `micro_batch_size`; a single view would round otherwise."""
-    count = math.ceil(views.shape[dim] / config.runtime.micro_batch_size)
+    """Split the views into even parts of at most `views_at_once`; a single view would round otherwise."""
+    count = math.ceil(views.shape[dim] / views_at_once(config, views, dim))
     return torch.tensor_split(views, count, dim) if count > 1 else (views,)
 
 
@@ -345,7 +352,7 @@ class StackedTrainer(Trainer):
 
     def _forward(self, weights: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool) -> "list[_Pass]":
         """Return a layer's passes, of a few runs each, so that attention's matrices stay small."""
-        model, size = self._config.model, min(self._config.runtime.micro_batch_size, tokens.shape[1])
+        model, size = self._config.model, views_at_once(self._config, tokens, dim=1)
         together = max(1, _AT_ONCE // (size * model.heads * model.tokens**2))
         return [
             _Pass(self.models[0], leaves, part, return_tokens=return_tokens)

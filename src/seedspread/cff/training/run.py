@@ -4,6 +4,7 @@ Stage 1 of several runs goes in step, then stage 2 of each; one that fails leave
 """
 
 import ctypes
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seedspread.cff.config import RunConfig
+from seedspread.cff.config import VIEWS_AT_ONCE, RunConfig
 from seedspread.cff.data.dataset import Dataset, load
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.data.own import ArrayDataset
@@ -271,7 +272,12 @@ def train_many(
     if len(shared) > 1:
         raise ValueError("runs that are trained together must share their data and their device")
     dataset_info(config.data.name).check_shape(config.model.image_shape)
-    dataset = load(config.split_data, data_dir, data=data).to(device_of(config))
+    device = device_of(config)
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # is read when CUDA starts
+    else:
+        configs = [one.with_runtime(micro_batch_size=VIEWS_AT_ONCE) for one in configs]  # as is recorded
+    dataset = load(config.split_data, data_dir, data=data).to(device)
     dataset.info.check_shape(config.model.image_shape)  # of one's own images it is known now
     runs: dict[TrainingRun, int] = {}
     for number, (own, folder) in enumerate(zip(configs, folders, strict=True)):
@@ -284,7 +290,7 @@ def train_many(
     try:
         threads_of = {run: torch_threads(run.config, run.threads) for run in runs}
         for threads in set(threads_of.values()):
-            with cpu_threads(threads), without_tf32():
+            with cpu_threads(threads), without_tf32(), deterministic(device):
                 group = [run for run in runs if threads_of[run] == threads]
                 for run, outcome in TrainingLoop(group, stop, callback or Callback()).run():
                     yield runs[run], outcome
@@ -338,6 +344,18 @@ def cpu_threads(count: int) -> AbstractContextManager[None]:
 def without_tf32() -> AbstractContextManager[None]:
     """Keep products of float32 numbers from being rounded to TF32 inside the context."""
     return _set(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest")
+
+
+@contextmanager
+def deterministic(device: torch.device) -> Iterator[None]:
+    """Have torch take deterministic algorithms on CUDA inside the context; on a CPU it does so anyway."""
+    if device.type != "cuda":
+        yield
+        return
+    algorithms = torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms
+    cudnn = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
+    with _set(*algorithms, True), torch.backends.cudnn.flags(**cudnn):
+        yield
 
 
 def default_folder(key: str) -> Path:

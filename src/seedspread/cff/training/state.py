@@ -43,6 +43,7 @@ from seedspread.runs.folder import (
     Heartbeat,
     RunFailedError,
     RunFolder,
+    gpu,
     newest_checkpoint,
     thinned,
     write_checkpoint,
@@ -332,6 +333,7 @@ class TrainingRun:
         result, predictions = summarise(self.config, self.dataset, self.folder.key, *kept)
         self.folder.keep_history(self._history.table(with_rate=not margin_of(self.config).is_inert))
         self.folder.keep_predictions(predictions)
+        device = self.dataset.train.images.device.type
         if self.config.runtime.keep_model:
             probes = {
                 (probe.repeat, probe.layer): below(
@@ -341,6 +343,8 @@ class TrainingRun:
             }
             save_model(self.folder, self.model.vit, probes, self.dataset)
         facts = {
+            **(gpu() if device == "cuda" else {}),
+            "device": device,
             "runner": RUNNER,
             "seed": self.seed,
             "config": self.config.model_dump(mode="json"),
