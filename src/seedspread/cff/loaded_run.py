@@ -18,7 +18,7 @@ from seedspread.cff.presets import read_config
 from seedspread.cff.training.evaluation import split_features
 from seedspread.cff.training.layerwise import LayerwiseModel
 from seedspread.cff.training.model_file import read_model
-from seedspread.cff.training.run import cpu_threads, device_of, torch_threads, without_tf32
+from seedspread.cff.training.run import cpu_threads, deterministic, device_of, torch_threads, without_tf32
 from seedspread.cff.training.trainers import trainer_class
 from seedspread.runs.files import UNREADABLE, RecordError
 from seedspread.runs.folder import RunFolder
@@ -76,7 +76,8 @@ class LoadedRun:
     @contextmanager
     def _as_trained(self) -> Iterator[None]:
         trainer_class(self.config).prepare(self.config)
-        with cpu_threads(torch_threads(self.config, self._threads)), without_tf32():
+        device = next(self.model.parameters()).device
+        with cpu_threads(torch_threads(self.config, self._threads)), without_tf32(), deterministic(device):
             yield
 
     def _checked(self, images: Images) -> Tensor:
