@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from seedspread import Study, ViT, load_run, train
 from seedspread.cff.data.dataset import load
@@ -211,8 +211,8 @@ def test_a_model_without_its_header_is_refused_in_one_line(tmp_path: Path) -> No
     train(tiny(), tmp_path / "run")
     tensors = load_file(tmp_path / "run" / MODEL)
     (tmp_path / "run" / "provenance.json").write_text('{"format": 1, "threads": 1}')  # without digests
-    for content in (lambda path: save_file(tensors, path), lambda path: path.write_bytes(b"no")):
-        content(tmp_path / "run" / MODEL)
+    for content in (save(tensors), b"no"):
+        (tmp_path / "run" / MODEL).write_bytes(content)
         with pytest.raises(SeedspreadError, match="cannot be used") as refused:
             load_run(tmp_path / "run")
         assert "\n" not in str(refused.value)
