@@ -157,11 +157,11 @@ def test_no_config_field_can_be_absurd(setting: str, tmp_path: Path) -> None:
 
 
 def test_a_model_that_no_machine_holds_is_refused_by_its_size(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="model: 3,223,060,480 parameters; at most 1,000,000,000"):
+    with pytest.raises(ConfigError, match="model: 2,149,318,656 parameters; at most 1,000,000,000"):
         check({"model": {"dim": 16_384, "depth": 1}})
     text = f"{HEAD}seeds = [1]\n[factors]\ndepth = [4, 1000000000]\n"
     assert "model.depth" in refused(tmp_path, text)
-    assert ModelConfig().parameters == 1_587_200
+    assert ModelConfig().parameters == 1_062_912
 
 
 def test_a_study_of_many_shapes_is_estimated_from_a_few(monkeypatch: pytest.MonkeyPatch) -> None:

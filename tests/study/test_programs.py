@@ -198,6 +198,11 @@ report()
 
 def test_each_run_has_a_gpu_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,7")
+    driver = tmp_path / "bin" / "nvidia-smi"  # no GPU is needed to see which one a run would be given
+    driver.parent.mkdir()
+    driver.write_text("#!/bin/sh\necho 'GPU 0: one'\n")
+    driver.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{driver.parent}:{os.environ['PATH']}")
     body = "print(os.environ['CUDA_VISIBLE_DEVICES']); time.sleep(0.5)\nreport()"
     given = {}
     for share, workers in ((None, 2), (0.5, 4), (2.0, 2)):

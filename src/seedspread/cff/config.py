@@ -217,7 +217,7 @@ class ModelConfig(FrozenConfig):
     @property
     def parameters(self) -> int:
         """Number of weights of the layers, without biases and norms, which hardly count."""
-        return self.dim * (self.channels * self.patch_size**2 + self.tokens + self.depth * 12 * self.dim)
+        return self.dim * (self.channels * self.patch_size**2 + self.tokens + self.depth * 8 * self.dim)
 
     @property
     def tokens(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from seedspread.cff.config import VIEWS_AT_ONCE, RunConfig
 from seedspread.cff.datasets import dataset_info, is_own, official_fingerprint
 from seedspread.cff.margins import Margin, margin_named
-from seedspread.runs.files import FrozenConfig
+from seedspread.runs.files import FrozenConfig, RecordError
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.run import key_of
 
@@ -45,7 +45,7 @@ _RENAMED = {
 }
 # What is no part of the identity of a run whose margin is inert.
 _SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent", "margin_warmup_epochs")
-_PARENTS = ("init_from", "continue_from")
+PARENTS = ("init_from", "continue_from")
 # What tells runs apart that can still be trained as one program.
 _MARGINS = ("margin_type", "margin_sharpness", *_SCHEDULE)
 
@@ -84,7 +84,7 @@ def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
         "data": _data(config, fingerprint),
         "model": described("model", config.model),
         "objective": _objective(config),
-        "training": described("training", config.training, without=(*unused, *_PARENTS)) | _parent(config),
+        "training": described("training", config.training, without=(*unused, *PARENTS)) | _parent(config),
         "probe": described("probe", config.probe),
         "precision": config.runtime.precision,
         **_implementation(config),
@@ -106,7 +106,12 @@ def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> d
 
 def parent_key(run: str) -> str:
     """Return the key of a finished run that is named by its folder, or by its key itself."""
-    return run if is_key(run) else str(RunFolder(Path(run)).result()["key"])
+    if is_key(run):
+        return run
+    result = RunFolder(Path(run)).result()
+    if "key" not in result:
+        raise RecordError(f"{run}: its record cannot be read: result.json has no key")
+    return str(result["key"])
 
 
 def is_key(text: str) -> bool:
@@ -115,7 +120,7 @@ def is_key(text: str) -> bool:
 
 def _parent(config: RunConfig) -> dict[str, str]:
     """The run that this one starts from, wherever it lies; most start from none."""
-    named = {name: getattr(config.training, name) for name in _PARENTS}
+    named = {name: getattr(config.training, name) for name in PARENTS}
     return {name: parent_key(run) for name, run in named.items() if run is not None}
 
 

@@ -14,11 +14,17 @@ from seedspread.cff.config import RunConfig
 from seedspread.cff.data.augment import normalize
 from seedspread.cff.data.dataset import Split
 from seedspread.cff.model import ViT
-from seedspread.cff.presets import read_config
 from seedspread.cff.training.evaluation import split_features
 from seedspread.cff.training.layerwise import LayerwiseModel
 from seedspread.cff.training.model_file import read_model
-from seedspread.cff.training.run import cpu_threads, deterministic, device_of, torch_threads, without_tf32
+from seedspread.cff.training.run import (
+    choose_device,
+    cpu_threads,
+    deterministic,
+    is_available,
+    torch_threads,
+    without_tf32,
+)
 from seedspread.cff.training.trainers import trainer_class
 from seedspread.runs.files import UNREADABLE, RecordError
 from seedspread.runs.folder import RunFolder
@@ -91,11 +97,12 @@ class LoadedRun:
         return tensor.to(next(self.model.parameters()).device)
 
 
-def load_run(folder: "Path | str") -> LoadedRun:
+def load_run(folder: "Path | str", device: str | None = None) -> LoadedRun:
     """Load a finished run of the paper's training with its model.
 
     Args:
         folder: the run's folder, such as `runs/KEY`.
+        device: where to compute; by default where the run was, if that is here, else the CPU.
 
     Example:
         ```python
@@ -104,14 +111,18 @@ def load_run(folder: "Path | str") -> LoadedRun:
         ```
     """
     run = RunFolder(Path(folder))
-    header, tensors = read_model(run)
-    config = read_config(str(run.config_path()))
+    config, header, tensors = read_model(run)
     try:
-        threads = int(run.provenance()["threads"])
+        provenance = run.provenance()
+        threads, recorded = int(provenance["threads"]), str(provenance.get("device", "cpu"))
+    except UNREADABLE as error:
+        raise RecordError(f"{run.path}: its provenance cannot be read ({error!r})") from error
+    try:
         model = ViT.from_config(config.model, len(header["classes"]))
         model.load_state_dict({n: t for n, t in tensors.items() if not n.startswith("probe.")})
-        mean, std = tuple(header["mean"]), tuple(header["std"])
-        classes = tuple(header["classes"])
+        mean, std, classes = (tuple(header[name]) for name in ("mean", "std", "classes"))
     except (*UNREADABLE, RuntimeError) as error:
-        raise RecordError(f"{run.path}: its model does not fit its config ({error})") from error
-    return LoadedRun(config, model.eval().to(device_of(config)), classes, mean, std, threads)
+        first = str(error).partition("\n")[0]
+        raise RecordError(f"{run.path}: its model does not fit its config ({first})") from error
+    place = choose_device(device or recorded) if device or is_available(recorded) else torch.device("cpu")
+    return LoadedRun(config, model.eval().to(place), classes, mean, std, threads)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from seedspread.cff.config import RunConfig
@@ -165,6 +166,10 @@ class LossSpec:
     margin_sharpness: float = 20.0
 
     def __post_init__(self) -> None:
+        for name in ("temperature", "margin", "margin_sharpness"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise TypeError(f"{name} must be a number; got {value!r}")
         if not (math.isfinite(self.temperature) and self.temperature > 0):
             raise ValueError(f"temperature must be a positive number; got {self.temperature!r}")
         if not (math.isfinite(self.margin) and self.margin >= 0):

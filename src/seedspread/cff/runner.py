@@ -16,7 +16,7 @@ from seedspread.cff.datasets import (
     official_fingerprint,
     presence,
 )
-from seedspread.cff.identity import RUNNER, is_key, margin_of, run_key
+from seedspread.cff.identity import PARENTS, RUNNER, is_key, margin_of, run_key
 from seedspread.cff.implementations import features_of, stack_of, worthwhile
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import ConfigError, check, full_name, preset_values, short_name
@@ -74,8 +74,9 @@ class CffRunner(Runner):
         data, training = config.data, config.training
         if is_own(data.name) and data.name != ARRAYS:
             data = data.model_copy(update={"name": self._path(data.name)})
-        if training.init_from and not is_key(training.init_from):
-            training = training.model_copy(update={"init_from": self._path(training.init_from)})
+        parents = {name: getattr(training, name) for name in PARENTS}
+        paths = {name: self._path(run) for name, run in parents.items() if run and not is_key(run)}
+        training = training.model_copy(update=paths)
         return config.model_copy(update={"data": data, "training": training})
 
     def _path(self, name: str) -> str:
@@ -97,6 +98,10 @@ class CffRunner(Runner):
 
     def keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str]:
         """Return keys by the data that are present; without data, by the whole official dataset."""
+        if self.driven == ("init",) and any(c.training.init_from for c, _ in runs):
+            raise RunnerError(
+                "vary: with init_from all weights are that run's, so the seed of init does nothing"
+            )
         own = {c.data.name for c, _ in runs if is_own(c.data.name)}
         fingerprints = {name: own_fingerprint(name) for name in sorted(own)}
         return [
@@ -122,6 +127,11 @@ class CffRunner(Runner):
     def check(self, parameters: Iterable[RunConfig], data_dir: Path | None) -> None:
         """Refuse to start without torch or the images."""
         require_extra("train", "training")
+        from seedspread.cff.training.model_file import check_parent  # noqa: PLC0415 - needs torch
+
+        parameters = list(parameters)
+        for config in parameters:
+            check_parent(config)
         chosen = {(config.data.name, config.data.resize): config for config in parameters}
         for data, model in ((config.data, config.model) for config in chosen.values()):
             if is_own(data.name):
@@ -141,7 +151,8 @@ class CffRunner(Runner):
             return 0
         classes = len(dataset_info(parameters.data.name).classes)
         history = 1600 * parameters.training.epochs * parameters.model.depth  # 200 counts each
-        return 4 * (4 * parameters.model.parameters + parameters.model.dim * classes) + history
+        copies = 5 if parameters.training.select == "best_val_loss" else 4
+        return 4 * (copies * parameters.model.parameters + parameters.model.dim * classes) + history
 
     def why_not_here(self, parameters: RunConfig) -> str | None:
         return why_not() if features_of(parameters).needs_compiler else None

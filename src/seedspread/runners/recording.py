@@ -1,4 +1,4 @@
-"""For training programs: `log`, `log_predictions` and `seed_everything`. Standard library only, to be light.
+"""For training programs: `log` and `log_predictions`. Standard library only, to be light.
 
 Whoever runs the program names a folder in `SEEDSPREAD_LOG`. Without one, a program that is started by hand,
 the values are checked and go nowhere.
@@ -8,6 +8,7 @@ import json
 import math
 import operator
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from seedspread.atomic import open_regular, replacing
@@ -43,12 +44,24 @@ def log(**values: SupportsFloat) -> None:
     numbers = {name: _number(name, value) for name, value in values.items()}
     if LAYER in values:
         numbers[LAYER] = _layer(values[LAYER])
-        if (rate := numbers.get("rate")) is not None and not 0 <= rate <= 1:
-            raise ValueError(f"log(rate=...) of a layer is a share from 0 to 1; got {rate!r}")
+        _check_layer(numbers)
     line = json.dumps(numbers) + "\n"
     folder = os.environ.get(FOLDER)
     if folder and values:
         os.write(_file(folder), line.encode())  # one write: lines of several processes do not mix
+
+
+def _check_layer(numbers: Mapping[str, float | int | None]) -> None:
+    known = ("rate", "gradient_norm", "loss")
+    if not any(name in numbers for name in known):
+        raise ValueError(f"log(layer=...) needs one of {', '.join(known)}; got {', '.join(numbers)}")
+    if "clamp_activation_rate" in numbers:
+        raise ValueError("log(layer=...): the clamp activation rate is called rate")
+    rate, norm = numbers.get("rate"), numbers.get("gradient_norm")
+    if rate is not None and not 0 <= rate <= 1:
+        raise ValueError(f"log(rate=...) of a layer is a share from 0 to 1; got {rate!r}")
+    if norm is not None and norm < 0:
+        raise ValueError(f"log(gradient_norm=...) must not be negative; got {norm!r}")
 
 
 def log_predictions(ids: "ArrayLike", labels: "ArrayLike", logits: "ArrayLike") -> None:

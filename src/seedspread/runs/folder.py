@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 def gpu() -> dict[str, Any]:
-    """The GPU that torch has started in this process, and how it computes; empty if there is none."""
+    """The device that torch computes on in this process, as far as that is known, and how."""
     torch: Any = sys.modules.get("torch")
     with suppress(Exception):  # whatever goes by that name in someone's program
         if torch is not None and torch.cuda.is_initialized():
@@ -66,6 +66,8 @@ def gpu() -> dict[str, Any]:
             }
             facts = {"device": "cuda", "gpu": torch.cuda.get_device_name(), "deterministic": flags}
             return facts | {"cuda": cuda, "cudnn": cudnn.version()}
+        if torch is not None and not torch.cuda.is_available() and not torch.backends.mps.is_available():
+            return {"device": "cpu"}
     return {}
 
 
@@ -278,6 +280,8 @@ class RunFolder:
             except FileNotFoundError:  # it has not ended yet
                 return
         digests = provenance.get("digests") or {}
+        if name == CONFIG and CONFIG not in digests:  # as older records have none of it
+            return
         if digests and _digest(self.path / name) not in digests.get(name, [None]):
             raise RecordError(f"{self.path / name} is not what the run has left: it was edited, or swapped")
 
@@ -287,7 +291,7 @@ class RunFolder:
         An accuracy that is not that of the stored predictions is named as well.
         """
         try:
-            for name in (RESULT, HISTORY, PREDICTIONS):
+            for name in (RESULT, CONFIG, HISTORY, PREDICTIONS):
                 self.check_digest(name)
             for name in (MODEL, TRAINING):
                 if (self.path / name).exists():
@@ -525,7 +529,10 @@ class RunFolder:
     def _write_record(self, result: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
         content = _json(result)
         # With the result that is there, if any: whoever reads while it is amended finds one of them.
-        found = {name: _digest(self.path / name) for name in (HISTORY, PREDICTIONS, MODEL, TRAINING, RESULT)}
+        found = {
+            name: _digest(self.path / name)
+            for name in (CONFIG, HISTORY, PREDICTIONS, MODEL, TRAINING, RESULT)
+        }
         digests = {name: [digest] for name, digest in found.items() if digest is not None}
         digests.setdefault(RESULT, []).append(hashlib.sha256(content).hexdigest())
         self.write(PROVENANCE, _json({**provenance, "digests": digests}))
@@ -536,6 +543,9 @@ class RunFolder:
 
     def forget_failure(self) -> None:
         (self.path / FAILURE).unlink(missing_ok=True)
+
+    def drop(self, name: str) -> None:
+        self.writing(lambda: (self.path / name).unlink(missing_ok=True))
 
     def put_result_aside(self) -> None:
         """Keep a damaged result, and the arrays that belong to it, out of the way."""

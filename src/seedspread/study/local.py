@@ -29,6 +29,10 @@ def gpus_here() -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
+    return _listed_gpus()
+
+
+def _listed_gpus() -> list[str]:
     try:
         listed = subprocess.run(
             ["nvidia-smi", "--list-gpus"],  # noqa: S607 - the driver's own, wherever it is
@@ -48,6 +52,8 @@ def check_gpus(items: Sequence[WorkItem], gpus_per_run: float | None, *, here: b
     for item in {id(item.run.parameters): item for item in items}.values():
         if why := item.runner.why_not_on_gpus(item.run.parameters, gpus_per_run, here=here):
             raise SeedspreadError(why)
+    if here and not _listed_gpus():
+        raise SeedspreadError("--gpus-per-run was given, and the driver lists no GPU here (nvidia-smi)")
 
 
 _lock = threading.Lock()

@@ -1,5 +1,6 @@
 """The Ray engine: the same attempts as Ray tasks, on an existing cluster or a local one."""
 
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -44,10 +45,15 @@ class RayExecutor(Executor):
         import ray  # noqa: PLC0415 - an extra
 
         started = not ray.is_initialized()
-        check_gpus(items, self.gpus_per_run, here=started and self.address is None)
+        joins = not started or self.address is not None or "RAY_ADDRESS" in os.environ
+        check_gpus(items, self.gpus_per_run, here=not joins)
         items = [replace(item, gpus=self.gpus_per_run) for item in items]
         if started:
             self._connect(ray)
+        if self.gpus_per_run and ray.cluster_resources().get("GPU", 0) < self.gpus_per_run:
+            if started:
+                ray.shutdown()
+            raise RayError(f"--gpus-per-run {self.gpus_per_run:g}: the cluster has not so many GPUs")
         remote = ray.remote(
             num_gpus=self.gpus_per_run,
             max_retries=_RETRIES,

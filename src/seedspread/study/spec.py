@@ -379,7 +379,7 @@ def study_cells(name: str, file: StudyFile, runner: Runner) -> tuple[StudyCell, 
     cells = _cells(name, file)
     _check_fields(name, file, cells, runner)
     kept = {} if file.keep_model is None else {"keep_model": file.keep_model}
-    settings = {runner.full_name(field): level for field, level in (file.settings | kept).items()}
+    settings = {runner.full_name(field): level for field, level in (kept | file.settings).items()}
     out = []
     for cell in cells:
         full = {runner.full_name(factor): level for factor, level in cell.items()}
@@ -459,6 +459,8 @@ class Variation:
             name, equals, text = (part.strip() for part in word.partition("="))
             if not (name and equals):
                 raise StudyError(f"--set {word}: write it as field=value, such as training.epochs=2")
+            if name in values:
+                raise StudyError(f"{name} is given twice; give it once")
             is_list = name == "seeds" and "," in text and not text.startswith("[")
             values[name] = toml_value(f"[{text}]" if is_list else text)
         return cls(values.pop("seeds", None), values)

@@ -97,7 +97,8 @@ def studies_asked(
     """The studies to report on, by the names that the store has for them, shipped names or .toml files."""
     recorded, out = load_studies(Store(store))[0], []
     for name in names:
-        shipped = is_study(name)
+        varied = " " in name and any(study.name == name for study in recorded)
+        shipped = is_study(name) and not varied
         found = [] if shipped else [study for study in recorded if study.name == name]
         if recorded and not (shipped or found):
             raise _unknown(str(store), name, recorded)

@@ -192,6 +192,8 @@ class Study:
         """
         if not callable(self._what):
             seeds, settings = self._values.get("seeds"), self._values.get("settings", {})
+            if not isinstance(settings, Mapping) or "seeds" in settings:
+                raise StudyError("settings must be fields and their values, such as {'training.epochs': 2}")
             varied = Variation(seeds, settings) if self._values else None
             return StudySpec.from_file(self._what, self._max_runs, varied)
         what, inputs, variables = self._what, self._inputs, self._environment

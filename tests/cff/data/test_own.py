@@ -285,3 +285,23 @@ def test_nothing_is_held_out_where_there_is_a_test_part() -> None:
         load(DataConfig(name="arrays", test_fraction=0.3), data=data)
     with pytest.raises(DataError, match="given from Python"):
         load(DataConfig(name="arrays"))
+
+
+def test_texts_of_pandas_are_texts_and_other_objects_are_refused() -> None:
+    words = np.array(["ash", "elm", "oak"], dtype=object)[LABELS]
+    assert ArrayDataset(IMAGES, words).classes == ("ash", "elm", "oak")
+    for wrong in ([None, *words[1:]], [[1], [2, 3]]):
+        with pytest.raises(DataError, match="labels must be whole numbers or texts; got object"):
+            ArrayDataset(IMAGES, wrong)  # type: ignore[arg-type]
+
+
+def test_arrays_take_the_place_of_what_a_config_names() -> None:
+    loaded = load(DataConfig(), data=ArrayDataset(IMAGES, LABELS))
+    assert loaded.train.images.shape[1:] == (3, 12, 8)
+    assert loaded.title == f"own images {loaded.fingerprint[4:12]}"
+
+
+def test_a_part_of_another_name_is_not_passed_over(tmp_path: Path) -> None:
+    folder_of(tmp_path, ("train", "val"))
+    with pytest.raises(DataError, match="val/ is neither train/ nor test/"):
+        read_own(str(tmp_path))

@@ -178,6 +178,7 @@ def test_the_planned_size_is_that_of_the_files(tmp_path: Path) -> None:
         ({"training__epochs": 4, "objective__temperature": 0.3}, "objective.temperature is 0.15 there"),
         ({"training__epochs": 4, "seeds__run": 7}, "seeds.init is 0 there and 7 here"),
         ({"training__epochs": 4, "data__limit_per_class": 9}, "data.limit_per_class"),
+        ({"training__epochs": 4, "runtime__implementation": "plain"}, "runtime.implementation is fast there"),
     ],
 )
 def test_what_does_not_continue_a_run_is_refused(
@@ -188,6 +189,56 @@ def test_what_does_not_continue_a_run_is_refused(
         train(tiny(training__continue_from=str(tmp_path / "first"), **changes), tmp_path / "second")
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "second").exists()
+
+
+def test_a_schedule_that_has_ended_is_not_gone_on_with(tmp_path: Path) -> None:
+    cosine = {"training__schedule": "cosine"}
+    train(tiny(training__epochs=1, **cosine), tmp_path / "first")
+    with pytest.raises(SeedspreadError, match="cosine schedule, which has ended"):
+        train(tiny(training__epochs=2, training__continue_from=str(tmp_path / "first"), **cosine), tmp_path)
+
+
+def test_settings_of_the_probe_that_train_the_encoder_are_its_own(tmp_path: Path) -> None:
+    rule = {"training__rule": "cross_entropy"}
+    train(tiny(training__epochs=1, **rule), tmp_path / "first")
+    more = {"training__epochs": 2, "training__continue_from": str(tmp_path / "first"), **rule}
+    with pytest.raises(SeedspreadError, match=r"probe.learning_rate is 0.005 there and 0.1 here"):
+        train(tiny(probe__learning_rate=0.1, **more), tmp_path / "second")
+    train(tiny(probe__epochs=1, **more), tmp_path / "second")
+
+
+def test_a_folder_that_is_not_the_run_it_is_named_after_is_refused(tmp_path: Path) -> None:
+    train(tiny(), tmp_path / "0123456789abcdef0123")
+    with pytest.raises(SeedspreadError, match="holds another run"):
+        train(tiny(training__init_from="0123456789abcdef0123", seeds__run=4), tmp_path / "child")
+
+
+def test_a_finished_run_is_had_again_without_its_parents_files(tmp_path: Path) -> None:
+    train(tiny(), tmp_path / "parent")
+    child = tiny(training__init_from=str(tmp_path / "parent"))
+    before = train(child, tmp_path / "child")
+    (tmp_path / "parent" / MODEL).unlink()
+    assert train(child, tmp_path / "child", resume=True) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("config.toml", "[model]\nheads = 4\n", "config.toml is not what the run has left"),
+        ("provenance.json", "{", "its record cannot be read"),
+        ("result.json", '{"format": 2}', "its record cannot be read"),
+    ],
+)
+def test_an_edited_or_damaged_record_is_refused_in_one_line(
+    name: str, content: str, message: str, tmp_path: Path
+) -> None:
+    train(tiny(training__epochs=1), tmp_path / "run")
+    (tmp_path / "run" / name).write_text(content)
+    with pytest.raises(SeedspreadError, match=message) as refused:
+        load_run(tmp_path / "run")
+    assert "\n" not in str(refused.value)
+    with pytest.raises(SeedspreadError, match=message):
+        train(tiny(training__epochs=2, training__continue_from=str(tmp_path / "run")), tmp_path / "next")
 
 
 def test_a_damaged_swapped_or_unlike_model_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -210,7 +261,7 @@ def test_a_damaged_swapped_or_unlike_model_is_refused_in_one_line(tmp_path: Path
 def test_a_model_without_its_header_is_refused_in_one_line(tmp_path: Path) -> None:
     train(tiny(), tmp_path / "run")
     tensors = load_file(tmp_path / "run" / MODEL)
-    (tmp_path / "run" / "provenance.json").write_text('{"format": 1, "threads": 1}')  # without digests
+    (tmp_path / "run" / "provenance.json").write_text('{"format": 2, "threads": 1}')  # without digests
     for content in (save(tensors), b"no"):
         (tmp_path / "run" / MODEL).write_bytes(content)
         with pytest.raises(SeedspreadError, match="cannot be used") as refused:

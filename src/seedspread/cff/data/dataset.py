@@ -20,6 +20,7 @@ from torch import Tensor
 from seedspread.cff.config import DataConfig
 from seedspread.cff.data.own import ArrayDataset, own_fingerprint, read_own
 from seedspread.cff.datasets import (
+    ARRAYS,
     DatasetInfo,
     LocalFile,
     check_not_swapped,
@@ -197,8 +198,10 @@ def load(
     Args:
         config: which images; `RunConfig.split_data` of a run.
         data_dir: the data folder.
-        data: the images themselves, if `config.name` is `arrays`.
+        data: the images themselves, instead of those that `config.name` names.
     """
+    if data is not None:
+        config = config.model_copy(update={"name": ARRAYS})
     if is_own(config.name):
         return _load_own(config, data)
     data_dir = None if data_dir is None else Path(data_dir)
@@ -243,7 +246,8 @@ def _load_own(config: DataConfig, data: ArrayDataset | None) -> Dataset:
     fingerprint = own.fingerprint if is_npz(config.name) else own_fingerprint(config.name)
     dataset = _split(config, own.info(config.name), Official(train, test, fingerprint, ()))
     mean, std = _moments(dataset.train.images)
-    return replace(dataset, info=replace(dataset.info, mean=mean, std=std))
+    title = f"own images {fingerprint.rpartition('-')[2][:8]}"  # the same wherever they lie
+    return replace(dataset, info=replace(dataset.info, title=title, mean=mean, std=std))
 
 
 def _as_split(images: Images, labels: Labels) -> Split:

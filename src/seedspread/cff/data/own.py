@@ -48,7 +48,8 @@ class ArrayDataset:
     ) -> None:
         if (test_images is None) != (test_labels is None):
             raise DataError("test_images and test_labels go together; give both, or neither")
-        names = np.unique(np.asarray(labels)) if classes is None else np.arange(np.size(classes))
+        labels, test_labels = _plain(labels), None if test_labels is None else _plain(test_labels)
+        names = np.unique(labels) if classes is None else np.arange(np.size(classes))
         self.classes = tuple(map(str, names if classes is None else np.ravel(classes)))
         self.train = _checked("images", images, labels, names)
         self.test = None if test_images is None else _checked("test_images", test_images, test_labels, names)
@@ -86,6 +87,19 @@ class ArrayDataset:
             fields |= {"test_images": self.test[0], "test_labels": self.test[1]}
         with replacing(Path(path)) as temporary:
             np.savez_compressed(temporary, **fields)
+
+
+def _plain(labels: ArrayLike) -> NDArray[Any]:
+    """Return labels as an array; texts may come as objects, as pandas has them."""
+    try:
+        array = np.asarray(labels)
+    except ValueError:  # lists of unequal length
+        array = np.asarray(None)
+    if array.dtype == object and array.ndim and all(isinstance(label, str) for label in array.flat):
+        return array.astype(str)
+    if array.dtype.kind not in "biuU":
+        raise DataError(f"labels must be whole numbers or texts; got {array.dtype}")
+    return array
 
 
 def _checked(
@@ -162,6 +176,8 @@ def _listed(folder: Path) -> list[dict[str, list[Path]]]:
     """Return the images of each class, to train and, if there are such, to test on."""
     top = {path.name: path for path in _inside(folder) if path.is_dir()}
     is_split = "train" in top and any(path.is_dir() for path in _inside(top["train"]))  # and no class
+    if others := sorted(set(top) - {"train", "test"}) if is_split else []:
+        raise DataError(f"{others[0]}/ is neither train/ nor test/; rename it, or move it away")
     parts = [top[name] for name in ("train", "test") if name in top] if is_split else [folder]
     found = [{path.name: _images(path) for path in _inside(part) if path.is_dir()} for part in parts]
     empty = [name for part in found for name, files in part.items() if not files]

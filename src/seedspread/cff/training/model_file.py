@@ -6,6 +6,7 @@ Its header has the run's key, the classes and the normalization.
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from seedspread.cff.config import RunConfig
+from seedspread.cff.config import VIEWS_AT_ONCE, RunConfig
 from seedspread.cff.data.dataset import Dataset
-from seedspread.cff.identity import canonical
+from seedspread.cff.identity import PARENTS, canonical, is_key, parent_key
+from seedspread.cff.implementations import features_of
 from seedspread.cff.model import ViT
 from seedspread.cff.presets import ConfigError, read_config
+from seedspread.errors import SeedspreadError
 from seedspread.runs.files import UNREADABLE, RecordError, open_file
-from seedspread.runs.folder import MODEL, TRAINING, RunFolder
+from seedspread.runs.folder import CONFIG, MODEL, TRAINING, RunFolder
 
 _HEADER = "seedspread"
 
@@ -45,11 +48,11 @@ def save_model(
     folder.write(MODEL, save(stored, {_HEADER: json.dumps(header)}))
 
 
-def read_model(folder: RunFolder) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return header and tensors of a finished run's model; `RecordError` in one line if there is none."""
-    key = folder.result()["key"]  # of a finished run only
+def read_model(folder: RunFolder) -> tuple[RunConfig, dict[str, Any], dict[str, Tensor]]:
+    """Return config, header and tensors of a finished run with its model; else one line says why not."""
+    result, config = _record(folder)
     path = folder.path / MODEL
-    if not path.exists():
+    if not os.path.lexists(path):
         raise RecordError(
             f"{folder.path} has no {MODEL}: the run was finished by a version that kept none, or with "
             "keep_model = false, or it was deleted; train the run again in another folder"
@@ -59,21 +62,34 @@ def read_model(folder: RunFolder) -> tuple[dict[str, Any], dict[str, Tensor]]:
         with open_file(path), safe_open(path, framework="pt") as file:
             header = json.loads(file.metadata()[_HEADER])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        if header["key"] != key:
+        if header["key"] != result["key"]:
             raise ValueError(f"it belongs to another run, {header['key']}")
     except RecordError:
         raise
     except (*UNREADABLE, SafetensorError) as error:
         raise RecordError(f"{path} cannot be used ({error}); train the run again") from error
-    return header, tensors
+    return config, header, tensors
+
+
+def _record(folder: RunFolder) -> tuple[dict[str, Any], RunConfig]:
+    """Return result and config of a finished run of the paper's training."""
+    result = folder.result()
+    try:
+        folder.check_digest(CONFIG)
+        told = {name: result[name] for name in ("key", "fingerprint")}
+        return told, read_config(str(folder.config_path()))
+    except RecordError:
+        raise
+    except (*UNREADABLE, SeedspreadError) as error:
+        raise RecordError(f"{folder.path}: its record cannot be read ({error!r})") from error
 
 
 def parent_of(config: RunConfig, beside: Path) -> RunFolder | None:
-    """Return the folder of the run that this one starts from: as it is named, or `beside` this one's."""
+    """Return the folder of the run that this one starts from: as it is named, or, by its key, `beside` it."""
     name = config.training.continue_from or config.training.init_from
     if name is None:
         return None
-    return RunFolder(Path(name) if Path(name).is_dir() else beside / name)
+    return RunFolder(beside / name if is_key(name) else Path(name))
 
 
 def continuation(run: Path, settings: Sequence[str]) -> RunConfig:
@@ -81,16 +97,25 @@ def continuation(run: Path, settings: Sequence[str]) -> RunConfig:
     folder = RunFolder(run)
     folder.result()  # of a finished run only
     config = read_config(str(folder.config_path()), settings)
-    training = config.training.model_copy(update={"init_from": None, "continue_from": str(run)})
+    if any(setting.partition("=")[0].strip().rpartition(".")[2] in PARENTS for setting in settings):
+        raise ConfigError("--from RUN is where the run goes on from; leave init_from and continue_from out")
+    training = config.training.model_copy(update={"init_from": None, "continue_from": str(run.absolute())})
     return config.model_copy(update={"training": training})
 
 
-def check_parent(config: RunConfig, fingerprint: str, beside: Path) -> None:
-    """Raise, in one line, unless a run can start from the one that it names."""
-    parent = parent_of(config, beside)
-    if parent is None:
+def check_parent(config: RunConfig, fingerprint: str | None = None, beside: Path | None = None) -> None:
+    """Raise, in one line, unless a run can start from the one that it names.
+
+    Without its data's `fingerprint` and the place `beside` which others lie, what these decide is left out.
+    """
+    name = config.training.continue_from or config.training.init_from
+    if name is None or (beside is None and is_key(name)):
         return
-    result, theirs = parent.result(), read_config(str(parent.config_path()))
+    parent = parent_of(config, beside or Path())
+    assert parent is not None  # noqa: S101 - it has a name
+    result, theirs = _record(parent)
+    if result["key"] != parent_key(name):
+        raise RecordError(f"{parent.path} holds another run, {result['key']}")
     if config.training.init_from:
         _refuse_unlike(f"init_from {parent.path}", theirs.model.model_dump(), config.model.model_dump())
         read_model(parent)
@@ -100,26 +125,41 @@ def check_parent(config: RunConfig, fingerprint: str, beside: Path) -> None:
         raise ConfigError(
             f"{parent.path} was trained for {before} epochs; to continue it, set training.epochs to more"
         )
-    if not (parent.path / TRAINING).exists():
+    if theirs.training.schedule != "constant":
+        raise ConfigError(
+            f"{parent.path} was trained with a {theirs.training.schedule} schedule, which has ended with its "
+            "epochs: start from its model with init_from, or train the longer run from the beginning"
+        )
+    if not os.path.lexists(parent.path / TRAINING):
         raise RecordError(
             f"{parent.path} has no {TRAINING}, from which its training would go on: it was finished by a "
             "version that kept none, or with keep_model = false; init_from can start from its model, if that "
             "was kept"
         )
-    was, now = _stage_1(theirs, result["fingerprint"]), _stage_1(config, fingerprint)
+    was, now = _stage_1(theirs, result["fingerprint"]), _stage_1(config, fingerprint or result["fingerprint"])
     _refuse_unlike(f"continue_from {parent.path}", was, now)
-    parent.check_digest(TRAINING)
 
 
 def _stage_1(config: RunConfig, fingerprint: str) -> dict[str, Any]:
     """Describe, field by field, what has made a run's encoder, apart from how long it was trained."""
-    alone = config.training.model_copy(update={"init_from": None, "continue_from": None})
+    alone = config.training.model_copy(update=dict.fromkeys(PARENTS))
     described = canonical(config.model_copy(update={"training": alone}), fingerprint)
-    del described["probe"]
-    parts = {part: value for part, value in described.items() if isinstance(value, dict)}
-    fields = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
-    rest = {part: value for part, value in described.items() if part not in parts}
-    return {name: fields[name] for name in fields if name not in ("training.epochs", "seeds.probe")} | rest
+    fields = {
+        f"{part}.{name}": value
+        for part, values in described.items()
+        if isinstance(values, dict) and part in ("data", "model", "objective", "training", "seeds", "probe")
+        for name, value in values.items()
+    }
+    # Cross entropy is trained with these settings of the probe.
+    own = ("learning_rate", "weight_decay") if config.training.rule == "cross_entropy" else ()
+    probes = [name for name in fields if name.startswith("probe.") and name.partition(".")[2] not in own]
+    left_out = {"training.epochs", "seeds.probe", *probes}
+    runtime = {
+        "runtime.implementation": features_of(config).name,
+        "runtime.precision": config.runtime.precision,
+        "runtime.micro_batch_size": config.runtime.micro_batch_size or VIEWS_AT_ONCE,
+    }
+    return {name: value for name, value in fields.items() if name not in left_out} | runtime
 
 
 def _refuse_unlike(what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
@@ -133,7 +173,7 @@ def _refuse_unlike(what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]
 
 def load_encoder(vit: ViT, parent: RunFolder) -> None:
     """Replace the weights of all layers by those of a run's model; the head stays as it was drawn."""
-    tensors = read_model(parent)[1]
+    tensors = read_model(parent)[2]
     layers = {name.removeprefix("layers."): t for name, t in tensors.items() if name.startswith("layers.")}
     with torch.no_grad():
         vit.layers.load_state_dict(layers)

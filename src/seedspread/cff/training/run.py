@@ -25,7 +25,7 @@ from seedspread.cff.datasets import ARRAYS, dataset_info
 from seedspread.cff.identity import run_key
 from seedspread.cff.implementations import features_of, stack_of, worthwhile
 from seedspread.cff.model import ViT
-from seedspread.cff.presets import ConfigError, to_toml
+from seedspread.cff.presets import ConfigError, check, to_toml
 from seedspread.cff.training.evaluation import final_diagnostics
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Trainer
 from seedspread.cff.training.model_file import check_parent
@@ -232,8 +232,8 @@ def train(
         callback: is called after batches and epochs.
     """
     if data is not None:
-        values = config.model_dump()
-        config = RunConfig.model_validate(values | {"data": values["data"] | {"name": ARRAYS}})
+        values = config.model_dump(mode="json")
+        config = check(values | {"data": values["data"] | {"name": ARRAYS}})
     folder = None if out is None else RunFolder(Path(out))
     data_dir = None if data_dir is None else Path(data_dir)
     with stop_requests() as stop:
@@ -309,17 +309,18 @@ def _open(
     config: RunConfig, given: RunFolder | None, seed: int, dataset: Dataset, *, resume: bool
 ) -> TrainingRun | RunResult | Exception:
     """Return a run to train, a result that already exists, or the error that prevents both."""
-    key = run_key(config, dataset.fingerprint)
-    if given is not None and given.key not in ("", key):
-        return RunFolderError(
-            f"this is not the run that was planned ({key}, not {given.key}): the data have changed; "
-            "plan again"
-        )
     try:
+        key = run_key(config, dataset.fingerprint)
+        if given is not None and given.key not in ("", key):
+            return RunFolderError(
+                f"this is not the run that was planned ({key}, not {given.key}): the data have changed; "
+                "plan again"
+            )
         trainer_class(config).prepare(config)  # if it cannot be, no folder is left behind
         path, guard = (default_folder(key), None) if given is None else (given.path, given.guard)
-        check_parent(config, dataset.fingerprint, path.parent)
         folder = RunFolder(path, key, guard)
+        if not folder.is_done:
+            check_parent(config, dataset.fingerprint, path.parent)
         if folder.open(to_toml(config), resume=resume):
             return RunResult.read(folder.path)
         return TrainingRun(config, dataset, folder, seed)
@@ -368,12 +369,16 @@ def device_of(config: RunConfig) -> torch.device:
 
 def choose_device(wanted: str) -> torch.device:
     """`auto` takes CUDA, else MPS, else the CPU."""
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if wanted != "auto":
-        if not available[wanted]:
+        if not is_available(wanted):
             raise ConfigError(f"runtime.device: there is no {wanted} here; use auto or cpu")
         return torch.device(wanted)
-    return torch.device(next(name for name in ("cuda", "mps", "cpu") if available[name]))
+    return torch.device(next(name for name in ("cuda", "mps", "cpu") if is_available(name)))
+
+
+def is_available(device: str) -> bool:
+    backends = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    return device == "cpu" or (device in backends and backends[device]())
 
 
 # Images of the step that is measured where models are so large that cost per image hardly depends on it.

@@ -342,6 +342,8 @@ class TrainingRun:
                 for probe in result.probes
             }
             save_model(self.folder, self.model.vit, probes, self.dataset)
+        else:
+            self.folder.drop(TRAINING)  # of an attempt that was to keep it
         facts = {
             **(gpu() if device == "cuda" else {}),
             "device": device,
