@@ -1,6 +1,8 @@
 """Studies as data: those that are shipped, and what is said of bad ones."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,7 @@ from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies, save_study
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudyError, StudySpec, Variation, study_names
+from seedspread.study.store_questions import studies_asked
 
 GOOD = """
 title = "t"
@@ -410,3 +413,32 @@ def test_a_wrong_variation_is_one_line(
     assert said.exit_code
     assert message in str(said.exception)
     assert "\n" not in str(said.exception)
+
+
+@pytest.mark.parametrize("words", [["seeds=3", "seeds=4"], ["training.epochs=2", "training.epochs=3"]])
+def test_what_is_varied_is_given_once(words: list[str]) -> None:
+    with pytest.raises(StudyError, match="is given twice"):
+        Variation.of(words)
+
+
+@pytest.mark.parametrize("settings", [["training.epochs"], {"seeds": 3}])
+def test_settings_are_fields_and_values(settings: Any, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(GOOD)
+    with pytest.raises(StudyError, match="settings must be fields and their values"):
+        Study(tmp_path / "s.toml", settings=settings).plan(tmp_path / "store")
+
+
+def test_a_setting_wins_over_what_the_file_says_of_models(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(f"keep_model = false\n{GOOD}")
+    kept = StudySpec.from_file(tmp_path / "s.toml", variation=Variation(settings={"keep_model": True}))
+    assert [cell.parameters.runtime.keep_model for cell in kept.cells] == [True, True]
+
+
+def test_a_varied_study_of_a_store_is_found_by_its_name_alone(tmp_path: Path) -> None:
+    study = "s parameter=some.toml"
+    store = Store(tmp_path / "store")
+    path = tmp_path / "s.toml"
+    path.write_text(GOOD)
+    (recorded,) = Plan.make(StudySpec.from_file(path), store).recorded()
+    save_study(store, replace(recorded, name=study))
+    assert [one.name for one in studies_asked(store.path, [study])] == [study]

@@ -50,7 +50,8 @@ class RayExecutor(Executor):
         items = [replace(item, gpus=self.gpus_per_run) for item in items]
         if started:
             self._connect(ray)
-        if self.gpus_per_run and ray.cluster_resources().get("GPU", 0) < self.gpus_per_run:
+        there: Any = ray
+        if self.gpus_per_run and there.cluster_resources().get("GPU", 0) < self.gpus_per_run:
             if started:
                 ray.shutdown()
             raise RayError(f"--gpus-per-run {self.gpus_per_run:g}: the cluster has not so many GPUs")

@@ -292,7 +292,7 @@ def test_texts_of_pandas_are_texts_and_other_objects_are_refused() -> None:
     assert ArrayDataset(IMAGES, words).classes == ("ash", "elm", "oak")
     for wrong in ([None, *words[1:]], [[1], [2, 3]]):
         with pytest.raises(DataError, match="labels must be whole numbers or texts; got object"):
-            ArrayDataset(IMAGES, wrong)  # type: ignore[arg-type]
+            ArrayDataset(IMAGES, wrong)
 
 
 def test_arrays_take_the_place_of_what_a_config_names() -> None:

@@ -377,8 +377,9 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def is_available(device: str) -> bool:
-    backends = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
-    return device == "cpu" or (device in backends and backends[device]())
+    if device == "cuda":
+        return torch.cuda.is_available()
+    return device == "cpu" or (device == "mps" and torch.backends.mps.is_available())
 
 
 # Images of the step that is measured where models are so large that cost per image hardly depends on it.
