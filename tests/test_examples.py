@@ -123,6 +123,7 @@ def test_the_program_of_the_readme_is_the_example() -> None:
     assert tomllib.loads(shown) == tomllib.loads((EXAMPLES / "pytorch_program" / "study.toml").read_text())
 
 
+@pytest.mark.soak
 def test_the_program_is_killed_and_resumed_to_the_same_metrics(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "pytorch_program", tmp_path, dirs_exist_ok=True)
     study = tmp_path / "study.toml"
@@ -170,6 +171,7 @@ def in_folder(command: str) -> str:
 COMMANDS = [line for block in blocks("") for line in block.splitlines() if line.startswith("seedspread ")]
 
 
+@pytest.mark.soak
 def test_mlflow_runs_are_audited_as_they_lie_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = python(EXAMPLES / "mlflow_audit.py", tmp_path, folder=tmp_path)
     assert "sgd vs adam" in printed
@@ -202,6 +204,7 @@ def test_the_loop_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None
     assert "[" in capsys.readouterr().out
 
 
+@pytest.mark.soak
 def test_a_contact_sheet_shows_originals_and_views(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLES / "augmented_views.py"), "fashion-mnist-sample", "svhn-hard"]
     subprocess.run([*command, "sheet.png"], cwd=tmp_path, env=ONE_THREAD, check=True)

@@ -229,6 +229,7 @@ def test_some_variants_are_of_every_kind() -> None:
     assert {(spec.stability, spec.reduction) for spec in SOME_VARIANTS} == modes
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("spec", SOME_VARIANTS, ids=str)
 def test_every_kind_agrees_at_4096(spec: LossSpec) -> None:
     agree(4096, 10, None, spec, torch.float32)

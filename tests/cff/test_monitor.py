@@ -341,6 +341,7 @@ def test_the_advice_quotes_what_the_papers_data_support() -> None:
     assert f"p = {found.p:.3f}; {adjusted:.3f} adjusted" in text
 
 
+@pytest.mark.soak
 def test_the_arcface_example_runs(tmp_path: Path) -> None:
     script = Path(__file__).parents[2] / "examples" / "arcface_monitor.py"
     done = subprocess.run(

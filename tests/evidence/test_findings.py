@@ -124,6 +124,7 @@ def test_every_comparison_stands_once_among_the_verdicts() -> None:
     assert "Adjusted over all rows, no differences would be a YES." in verdict_table().note
 
 
+@pytest.mark.soak
 def test_sources_are_split_by_the_runs_of_their_studies() -> None:
     """The page's components, by the studies' keys, and those of rows that are chosen by hand."""
     split = sources()

@@ -24,6 +24,7 @@ def test_every_number_on_the_page_is_the_tables() -> None:
     assert PAGE.read_text() == page(), "write it again: python evidence/page.py"
 
 
+@pytest.mark.soak
 def test_every_picture_of_the_page_is_there(tmp_path: Path) -> None:
     written = write_page(tmp_path / "evidence.md")
     own = [found for found in findings() if found.audit is not None and not is_source(found.study)]
@@ -59,6 +60,7 @@ def test_it_fits_a_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     assert "not the paper's scale" in text
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("script", ["page.py", "gather.py", "check.py"])
 def test_it_is_a_script(script: str) -> None:
     asked = [sys.executable, str(ROOT / "evidence" / script), "--help"]

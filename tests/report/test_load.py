@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks.report import fill
@@ -16,11 +17,11 @@ from seedspread.report.page import Report, write_tables
 from seedspread.runs.folder import Failure
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, save_study
-from seedspread.study.display import tidy_runs
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 from seedspread.study.study import store_material
+from seedspread.tables.from_store import read_runs
 from tests.report.helpers import ODD, change, made_store, material_of, unfinished
 from tests.study.here import Here
 from tests.study.tiny import tiny_study
@@ -42,7 +43,8 @@ def test_the_settings_are_those_of_the_study_and_the_audit_is_the_stores_own(tmp
     )
     assert setting.scale.same is False
     assert "not the paper's scale" in setting.origin
-    table = tidy_runs(plan, ["accuracy"])
+    runs = read_runs(plan.store, plan.recorded(), ["accuracy"])[0]
+    table = pd.DataFrame([run.row(["accuracy"]) | dict(run.cell) for run in runs])
     table["accuracy"] *= 100
     table["chance.accuracy"] *= 100
     own = audit(table, "accuracy", "margin_type", "subtract", "stability").comparisons[0]

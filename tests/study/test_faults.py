@@ -123,6 +123,7 @@ print(json.dumps(dataclasses.asdict(attempt(items(plan, lease_seconds=1.0)[0])))
     assert not [p for p in folder.iterdir() if p.name.startswith(("checkpoint", "."))]
 
 
+@pytest.mark.soak
 def test_a_store_copied_in_the_middle_can_be_gone_on_with(tmp_path: Path) -> None:
     study_file(tmp_path, seeds=1, **LONG)
     study = tiny_study(tmp_path, seeds=1, **LONG)

@@ -73,6 +73,7 @@ def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> N
     assert f"The study stopped at {record.seeds} seeds per arm: decided." in page
 
 
+@pytest.mark.soak
 def test_without_a_difference_it_goes_to_its_limit(tmp_path: Path) -> None:
     plan = Plan.make(StudySpec.from_file(study(tmp_path, ALIKE)), tmp_path / "store")
     heard: list[tuple[str, int]] = []
@@ -108,6 +109,7 @@ def test_a_killed_study_keeps_its_looks(tmp_path: Path) -> None:
     assert [look.seeds for look in after.looks] == [5, 10, 15]
 
 
+@pytest.mark.soak
 def test_on_slurm_by_submitits_local_executor(tmp_path: Path) -> None:
     pytest.importorskip("submitit")
     path, store = study(tmp_path), tmp_path / "store"
@@ -221,6 +223,7 @@ def test_studies_that_end_by_themselves_are_not_compared(tmp_path: Path) -> None
         StudySpec.from_file(path)
 
 
+@pytest.mark.soak
 def test_a_collection_grows_study_by_study(tmp_path: Path) -> None:
     study(tmp_path / "a", SPREADS, TWO_LOOKS).rename(tmp_path / "a" / "a.toml")
     study(tmp_path / "b", ALIKE, TWO_LOOKS).rename(tmp_path / "b" / "b.toml")

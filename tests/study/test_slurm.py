@@ -119,6 +119,7 @@ def test_a_program_is_a_job_that_reports(slurm: dict[str, str], tmp_path: Path) 
     assert list(values[0]) == list(values[1])
 
 
+@pytest.mark.soak
 def test_a_study_grows_look_by_look_whether_one_waits_or_not(slurm: dict[str, str], tmp_path: Path) -> None:
     path = programs.study_file(tmp_path, ALIKE, seeds=10, run='inputs = ["train.py"]', more=TWO_LOOKS)
     store = tmp_path / "store"

@@ -103,6 +103,7 @@ def test_a_stacked_study_has_the_same_results(tmp_path: Path, alone: dict[str, b
     assert max(one["started"] for one in found) < min(one["ended"] for one in found)  # one worker, together
 
 
+@pytest.mark.soak
 def test_a_stack_that_is_killed_is_gone_on_with_to_the_same_bits(
     tmp_path: Path, alone: dict[str, bytes]
 ) -> None:

@@ -36,9 +36,11 @@ def test_a_finished_run_has_its_result_and_no_lease_that_holds(filled: Path) -> 
         assert names == {
             "config.toml",
             "history.parquet",
+            "model.safetensors",
             "predictions.safetensors",
             "provenance.json",
             "result.json",
+            "training.safetensors",
         }
 
 

@@ -321,6 +321,7 @@ def test_seeds_may_drive_some_streams_only(tmp_path: Path) -> None:
     assert "vary: no stream is called 'weights'; there are init, " in message
 
 
+@pytest.mark.soak
 def test_a_question_and_a_prediction_travel_with_the_study(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(f'question = "Is it so?"\nprediction = "It is."\n{GOOD}')

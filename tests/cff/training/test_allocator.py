@@ -40,12 +40,14 @@ def page_faults(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[st
     return folder, {how: int(one.stdout) for how, one in done.items()}
 
 
+@pytest.mark.soak
 def test_results_are_the_same_to_the_bit(page_faults: tuple[Path, dict[str, int]]) -> None:
     folder, _ = page_faults
     assert files(folder / "keep") == files(folder / "usual")
     assert tiny().runtime.threads == 1  # nothing but the allocator could have made a difference
 
 
+@pytest.mark.soak
 def test_blocks_that_are_freed_are_not_given_back(page_faults: tuple[Path, dict[str, int]]) -> None:
     """64 MB are 16,384 pages, each of which the system would have to clear anew sixteen times."""
     _, faults = page_faults

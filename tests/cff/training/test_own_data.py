@@ -141,6 +141,7 @@ def test_runs_of_different_splits_are_not_trained_as_one(tmp_path: Path) -> None
         list(train_many([one, other], folders, StopRequest()))
 
 
+@pytest.mark.soak
 def test_the_split_is_a_source_of_variance(tmp_path: Path) -> None:
     for stream in ("split", "init"):
         path = tmp_path / f"{stream}.toml"

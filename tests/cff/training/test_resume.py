@@ -68,15 +68,10 @@ def test_a_checkpoint_from_before_block_norms_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"training__select": "best_val_loss"},
-        {"training__rule": "end_to_end"},
-        {"training__rule": "cross_entropy"},
         {"probe__layers": "all", "probe__repeats": 2},
         {"probe__features": "cached", "data__order": "balanced"},
-        {"objective__margin_type": "subtract", "objective__stability": "direct"},
         {"runtime__precision": "bf16"},
         {"runtime__implementation": "plain"},
-        pytest.param({"runtime__implementation": "native"}, marks=needs_native),
         {"training__optimizer": "sgd", "training__learning_rate": 0.05, "training__max_gradient_norm": 0.5},
         {"training__optimizer": "adam", "training__schedule": "cosine", "training__warmup_epochs": 0.6},
         {"training__optimizer": "sgd", "training__rule": "cross_entropy", "training__schedule": "cosine"},
@@ -92,6 +87,16 @@ def test_a_checkpoint_from_before_block_norms_goes_on(tmp_path: Path) -> None:
             },
             marks=needs_native,
         ),
+        *(
+            pytest.param(part, marks=pytest.mark.soak)  # most of what these are is in the others
+            for part in (
+                {"training__rule": "end_to_end"},
+                {"training__rule": "cross_entropy"},
+                {"training__select": "best_val_loss"},
+                {"objective__margin_type": "subtract", "objective__stability": "direct"},
+            )
+        ),
+        pytest.param({"runtime__implementation": "native"}, marks=[needs_native, pytest.mark.soak]),
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
@@ -137,6 +142,7 @@ def test_a_checkpoint_that_only_a_stop_has_written_is_whole(
     assert files(tmp_path / "broken") == files(tmp_path / "whole")
 
 
+@pytest.mark.soak
 def test_runs_that_were_stopped_at_different_batches_go_on_together(tmp_path: Path) -> None:
     """Earlier ones catch up: one in mid-epoch, one after an epoch's last batch, one that never began."""
     configs = [tiny(seeds__run=seed, **EVERY_BATCH) for seed in range(4)]

@@ -60,9 +60,11 @@ def test_what_a_run_leaves_behind(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "config.toml",
         "history.parquet",
+        "model.safetensors",
         "predictions.safetensors",
         "provenance.json",
         "result.json",
+        "training.safetensors",
     ]
     history = pyarrow.parquet.read_table(tmp_path / "run" / "history.parquet").to_pydict()
     rows = list(zip(history["epoch"], history["layer"], strict=True))
