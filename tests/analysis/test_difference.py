@@ -47,8 +47,7 @@ def test_turned_round_it_changes_its_sign() -> None:
     ("n", "paired"),
     [
         (5, True),
-        (12, False),
-        *(pytest.param(*one, marks=pytest.mark.soak) for one in ((5, False), (12, True))),
+        *(pytest.param(*one, marks=pytest.mark.soak) for one in ((12, False), (5, False), (12, True))),
     ],
 )
 def test_its_interval_covers_the_ratio_of_ratios(n: int, paired: bool) -> None:

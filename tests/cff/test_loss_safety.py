@@ -253,6 +253,7 @@ def test_a_zero_row_is_finite_and_gets_no_gradient(implementation: Implementatio
     assert 0 < x.grad.norm() < 100
 
 
+@pytest.mark.soak
 def test_memory_grows_with_n_and_not_with_its_square() -> None:
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("only Linux lets a process reset its peak of memory")

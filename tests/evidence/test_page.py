@@ -20,6 +20,7 @@ from seedspread.stats.planning import power
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.soak
 def test_every_number_on_the_page_is_the_tables() -> None:
     assert PAGE.read_text() == page(), "write it again: python evidence/page.py"
 
@@ -69,6 +70,7 @@ def test_it_is_a_script(script: str) -> None:
     assert done.stdout.startswith(f"usage: {script}")
 
 
+@pytest.mark.soak
 def test_what_the_prose_quotes_of_the_paper_is_the_papers() -> None:
     prose = " ".join((ROOT / "evidence" / "prose.toml").read_text().split())
     found, adjusted = paper_ratios()["cifar10"]

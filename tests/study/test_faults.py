@@ -174,7 +174,9 @@ def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(tmp_path: Path) 
     assert "--retry-failed" in message
 
 
-@pytest.mark.parametrize("death", ["143", "87", "0", "SIGTERM"])
+@pytest.mark.parametrize(
+    "death", ["143", *(pytest.param(one, marks=pytest.mark.soak) for one in ("87", "0", "SIGTERM"))]
+)
 def test_whoever_ends_its_worker_as_if_it_were_asked_to_is_blamed_too(tmp_path: Path, death: str) -> None:
     study = dice_study(seeds=3, deadly=1, death=death, company=1)
     one_cell = replace(study, cells=study.cells[:1], audit=None)

@@ -46,7 +46,8 @@ def test_a_run_that_has_begun_keeps_its_threads(tmp_path: Path) -> None:
     assert json.loads((folder / "provenance.json").read_text())["threads"] == 3
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopping_leaves_everything_resumable(tmp_path: Path, number: signal.Signals) -> None:
     study = tiny_study(tmp_path, seeds=1, training__epochs=8, **EVERY_BATCH)
     process = start(tmp_path, "--workers", "2")

@@ -38,9 +38,8 @@ def on_the_cluster(*folders: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    """The folder and the report of each study; they share a cluster, which takes long to start."""
-    folders = {name: tmp_path_factory.mktemp(name) for name in ("programs", "looks", "training")}
-    programs.study_file(folders["programs"], seeds=2, run='inputs = ["train.py"]')
+    """The folder and the report of each study; they share a cluster, one node of which is lost."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("looks", "training")}
     programs.study_file(folders["looks"], ALIKE, seeds=10, run='inputs = ["train.py"]', more=TWO_LOOKS)
     study_file(folders["training"], seeds=2, **LONG, **EVERY_BATCH)
     reports = on_the_cluster(*folders.values())
@@ -55,6 +54,7 @@ def check_a_lost_node(folder: Path, report: dict[str, Any], seeds: int, alone: P
     assert max(tokens) > "lease-000001.json"  # at least one was taken over from the lost node
 
 
+@pytest.mark.soak
 def test_a_lost_node_loses_no_run_and_changes_no_result(cluster: Cluster, tmp_path: Path) -> None:
     check_a_lost_node(*cluster["training"], seeds=2, alone=tmp_path)
 
@@ -66,13 +66,15 @@ def test_a_lost_node_loses_none_of_sixteen_runs(tmp_path: Path) -> None:
     check_a_lost_node(tmp_path, report, seeds=8, alone=tmp_path / "alone")
 
 
-def test_programs_are_tasks(cluster: Cluster) -> None:
-    folder, report = cluster["programs"]
+def test_programs_are_tasks(tmp_path: Path) -> None:
+    programs.study_file(tmp_path, seeds=2, run='inputs = ["train.py"]')
+    (report,) = on_the_cluster(tmp_path)
     assert report == {"done": 4, "failed": {}, "lost": 0}
-    table = all_runs(Store(folder / "ray"))[0]
+    table = all_runs(Store(tmp_path / "ray"))[0]
     assert sorted(zip(table["x"], table["seed"], strict=True)) == [(0.0, 1), (0.0, 2), (0.5, 1), (0.5, 2)]
 
 
+@pytest.mark.soak
 def test_a_study_grows_look_by_look(cluster: Cluster) -> None:
     folder, report = cluster["looks"]
     assert report == {"done": 20, "failed": {}, "lost": 0}

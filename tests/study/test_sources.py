@@ -27,6 +27,7 @@ def study(name: str, **more: Any) -> Study:
     return Study(train, **{**settings, **more})
 
 
+@pytest.mark.soak
 def test_the_variance_is_split_by_source_and_what_no_seed_drives(tmp_path: Path) -> None:
     store = tmp_path / "store"
     together = study("both", repeat=2).run(store, progress=False)

@@ -120,6 +120,7 @@ def test_a_stack_that_is_killed_is_gone_on_with_to_the_same_bits(
     assert results(store) == alone
 
 
+@pytest.mark.soak
 def test_a_stop_leaves_every_run_of_a_stack_resumable(tmp_path: Path, alone: dict[str, bytes]) -> None:
     study_file(tmp_path, seeds=3, training__epochs=3, **EVERY_BATCH)
     store = tmp_path / "store"

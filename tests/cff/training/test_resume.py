@@ -246,7 +246,9 @@ def test_killed_fifty_times_it_ends_with_the_same_bits(
     assert files(tmp_path / "run") == undisturbed
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak)]
+)
 def test_asked_to_stop_it_writes_a_checkpoint_and_says_how_to_go_on(
     number: signal.Signals, code: int, tmp_path: Path, undisturbed: dict[str, bytes]
 ) -> None:
