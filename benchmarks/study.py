@@ -20,22 +20,13 @@ from benchmarks.timing import in_own_process, interleaved, show, table
 from seedspread.cff.runner import CffRunner, seeded
 from seedspread.cff.training import run as training
 from seedspread.cff.training.native import why_not
-from seedspread.cff.training.run import train_many
 from seedspread.cff.training.state import TrainingRun
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.stopping import StopRequest
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 
-# Implementation, and how many runs are trained as one program.
-WAYS: dict[str, tuple[str, int]] = {
-    "plain, one run a process": ("plain", 1),
-    "fast, one run a process": ("fast", 1),
-    "fast, stacked": ("fast", 4),
-    "native, one run a process": ("native", 1),
-}
+WAYS = ("plain", "fast", "native")
 
 _START = """
 import time
@@ -55,7 +46,7 @@ print((imported - begin, loaded - imported, time.perf_counter() - loaded))
 """
 
 
-def study_of(preset: str, seeds: int, implementation: str, stack: int) -> StudySpec:
+def study_of(preset: str, seeds: int, implementation: str) -> StudySpec:
     """Clamp and subtract with a few seeds, trained in one way."""
     values = {
         "title": preset,
@@ -64,7 +55,6 @@ def study_of(preset: str, seeds: int, implementation: str, stack: int) -> StudyS
         "factors": {"margin_type": ["clamp", "subtract"]},
         "seeds": seeds,
         "settings": {"implementation": implementation},
-        "engine": {"stack": stack},
     }
     return StudySpec.from_values(preset, values, lambda _: CffRunner())
 
@@ -107,13 +97,11 @@ def _timed(seconds: dict[str, float], name: str, owner: Any, attribute: str) -> 
         yield
 
 
-def phases(preset: str, way: tuple[str, int]) -> dict[str, float]:
+def phases(preset: str, implementation: str) -> dict[str, float]:
     """Seconds that a run spends in each part, in this process."""
     seconds: dict[str, float] = {}
-    runs = way[1]
-    study = study_of(preset, runs, *way)
-    named = [(cell.parameters, seed) for cell in study.cells for seed in study.seeds]
-    configs = [seeded(config, seed) for config, seed in named[:runs]]
+    study = study_of(preset, 1, implementation)
+    config = seeded(study.cells[0].parameters, study.seeds[0])
     begin = time.perf_counter()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -122,12 +110,9 @@ def phases(preset: str, way: tuple[str, int]) -> dict[str, float]:
         _timed(seconds, "final diagnostics", training, "final_diagnostics"),
         _timed(seconds, "writing the result", TrainingRun, "finish"),
     ):
-        folders = [RunFolder(Path(folder) / str(i)) for i in range(len(configs))]
-        for _, outcome in train_many(configs, folders, StopRequest()):
-            if isinstance(outcome, Exception):
-                raise outcome
+        training.train(config, Path(folder) / "run")
     seconds["data, folders"] = time.perf_counter() - begin - sum(seconds.values())
-    return {name: value / runs for name, value in seconds.items()}
+    return seconds
 
 
 def run(
@@ -145,12 +130,9 @@ def run(
     if of_programs is not None:
         programs.run(runs=of_programs, workers=workers, as_json=as_json)
         return
-    ways = {name: way for name, way in WAYS.items() if way[0] != "native" or why_not() is None}
-    cpu: dict[str, list[float]] = {name: [] for name in ways}
-    jobs = {
-        name: partial(run_once, study_of(preset, seeds, *way), workers, cpu[name])
-        for name, way in ways.items()
-    }
+    ways = [way for way in WAYS if way != "native" or why_not() is None]
+    cpu: dict[str, list[float]] = {way: [] for way in ways}
+    jobs = {way: partial(run_once, study_of(preset, seeds, way), workers, cpu[way]) for way in ways}
     times = interleaved(jobs, rounds, "studies")
     runs, (first_way, *_) = 2 * seeds, ways
     first, first_cpu = times[first_way].median, statistics.median(cpu[first_way])
@@ -171,8 +153,8 @@ def run(
             }
             for name, timing in times.items()
         ],
-        "start_up": {kind: start_up(kind) for kind in dict.fromkeys(kind for kind, _ in ways.values())},
-        "phases": {name: phases(preset, way) for name, way in ways.items() if name != first_way},
+        "start_up": {way: start_up(way) for way in ways},
+        "phases": {way: phases(preset, way) for way in ways if way != first_way},
     }
     show(result, as_json, _lines)
 

@@ -133,7 +133,7 @@ def _row(run: RunFolder) -> dict[str, Any]:
         "cpu": processor_of(provenance),
         "compiler": native.get("compiler"),
         "flags": native.get("flags"),
-        "seconds": run.seconds(alone=True),
+        "seconds": run.seconds(),
     }
 
 

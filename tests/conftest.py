@@ -44,8 +44,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 # They take every core and kill by the clock: two at once would disturb each other.
 _BY_THE_CLOCK = tuple(
-    f"tests/study/test_{name}.py"
-    for name in ("ray", "slurm", "faults", "hardening", "local", "programs", "stacking")
+    f"tests/study/test_{name}.py" for name in ("ray", "slurm", "faults", "hardening", "local", "programs")
 )
 
 

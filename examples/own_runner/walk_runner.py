@@ -1,6 +1,6 @@
 """A runner of your own, complete: a run is a random walk, measured by how far it gets."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,15 +31,8 @@ class WalkRunner(Runner):
         """Hash all that can alter a result; raise the version whenever the code below does."""
         return [key_of({"walk": parameters, "seed": seed, "version": 1}) for parameters, seed in runs]
 
-    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
-        """Walk one after the other; a failure ends its own run only."""
-        for number, item in enumerate(items):
-            try:
-                yield number, self._walk(item, stop)
-            except Exception as error:
-                yield number, error
-
-    def _walk(self, item: WorkItem, stop: StopRequest) -> float:
+    def run(self, item: WorkItem, stop: StopRequest) -> float:
+        """Walk, and leave the record; whatever is raised is the run's failure."""
         run, folder = item.run, item.folder()
         folder.open(tomli_w.dumps(run.parameters), resume=True)
         folder.begin(item.threads)

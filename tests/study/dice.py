@@ -5,14 +5,14 @@ import random
 import signal
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from seedspread.runners.contract import Level, Runner, RunnerError, Stack, WorkItem
+from seedspread.runners.contract import Level, Runner, RunnerError, WorkItem
 from seedspread.runs.files import FORMAT
 from seedspread.runs.folder import Heartbeat, RunFailedError
 from seedspread.runs.run import key_of
@@ -26,14 +26,12 @@ class Dice(Runner):
     """A run is the mean of so many throws of a die with so many sides.
 
     `fail` is a seed that fails, `deadly` one that ends its process (by a signal or with an exit status, its
-    `death`), `seconds_each` is how long a run takes,
-    `company` how many are run together.
+    `death`), `seconds_each` is how long a run takes.
     """
 
     name: str = "dice"
     fail: int | None = None
     seconds_each: float = 0.0
-    company: int = 3
     deadly: int | None = None
     death: str = "SIGKILL"
     metrics = ("score",)
@@ -57,18 +55,7 @@ class Dice(Runner):
     def seconds(self, parameters: Sequence[Any]) -> float | None:
         return 0.001 * len(parameters)
 
-    def group(self, parameters: Any, threads: int) -> Stack | None:
-        return Stack(f"{parameters['sides']} sides", self.company)
-
-    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
-        assert len({item.run.parameters["sides"] for item in items}) == 1
-        for number, item in enumerate(items):
-            try:
-                yield number, self._throw(item, stop)
-            except Exception as error:
-                yield number, error
-
-    def _throw(self, item: WorkItem, stop: StopRequest) -> float:
+    def run(self, item: WorkItem, stop: StopRequest) -> float:
         run, folder = item.run, item.folder()
         folder.open(tomli_w.dumps(run.parameters), resume=True)
         assert tomllib.loads(folder.config_path().read_text()) == run.parameters
@@ -106,12 +93,11 @@ def dice_study(
     seeds: int = 8,
     fail: int | None = None,
     seconds_each: float = 0.0,
-    company: int = 3,
     deadly: int | None = None,
     death: str = "SIGKILL",
 ) -> StudySpec:
     """Six sides against twenty."""
-    runner = Dice(fail=fail, seconds_each=seconds_each, company=company, deadly=deadly, death=death)
+    runner = Dice(fail=fail, seconds_each=seconds_each, deadly=deadly, death=death)
     cells = tuple(StudyCell((("sides", s),), runner.parameters(None, {"sides": s})) for s in (6, 20))
     spec = AuditSpec(group="sides", baseline="6", value="score")
     return StudySpec("dice", "Do more sides spread more?", runner, cells, tuple(range(1, seeds + 1)), spec)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from seedspread.runners.contract import WorkItem
 from seedspread.runs.lease import StalenessTracker
 from seedspread.study.executor import Executor, Job, StudyProgress
-from seedspread.study.local import _next_attempt
+from seedspread.study.local import next_attempt
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,6 @@ class Here(Executor):
     """One worker, which is the process of the test."""
 
     threads: int | None = None
-
-    def worker_count(self, runs: int, threads: int) -> int:
-        return 1
 
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         return _Attempts(items)
@@ -34,9 +31,9 @@ class _Attempts(Job):
         self._tracker = StalenessTracker(items[0].lease_seconds)
 
     def poll(self, progress: StudyProgress) -> str:
-        for result in _next_attempt(self._store, self._left, self._tracker, lambda: None):
-            if result.outcome in ("done", "failed"):
-                del self._left[result.key]
+        result = next_attempt(self._store, self._left, self._tracker, lambda: None)
+        if result is not None and result.outcome in ("done", "failed"):
+            del self._left[result.key]
             if result.outcome == "failed" and not self._store.has_failed(result.key):
                 progress.failed[result.key] = result.message
         return ""

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import statistics
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from seedspread.report.extension import ReportError
 from seedspread.report.load import load_store
 from seedspread.runners.contract import RunnerError, WorkItem
 from seedspread.runs.folder import Failure
-from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.stopping import StopRequest
 from seedspread.runs.store import Store
 from seedspread.runs.studies import AuditSpec, save_study
@@ -24,7 +22,7 @@ from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Estimate, Plan
 from seedspread.study.study import StudyRuns, run_study
-from seedspread.study.worker import attempt_group
+from seedspread.study.worker import attempt
 from tests.report.helpers import made_store
 from tests.study.dice import Dice, dice_study
 from tests.study.here import Here
@@ -104,31 +102,31 @@ def test_progress_is_told_as_runs_end(tmp_path: Path) -> None:
 
 
 class Rude(Dice):
-    """Raises where it should end its runs one by one, after it was asked to stop."""
+    """Fails in its own way after it was asked to stop."""
 
-    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
+    def run(self, item: WorkItem, stop: StopRequest) -> float:
         os.kill(os.getpid(), signal.SIGTERM)
         raise RuntimeError("what now?")
 
 
 def test_a_wish_to_stop_is_heard_though_the_runner_fails(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=2), tmp_path)
-    rude = [replace(item, runner=Rude()) for item in items(plan)[:2]]
-    assert {one.outcome for one in attempt_group(rude, 2, StalenessTracker(60))} == {"stopped"}
+    assert attempt(replace(items(plan)[0], runner=Rude())).outcome == "stopped"
     assert {state.state for state in plan.states().values()} == {"waiting"}
 
 
 class Short(Dice):
-    """Does not tell what became of its runs."""
+    """Leaves no record."""
 
-    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
-        return iter(())
+    def run(self, item: WorkItem, stop: StopRequest) -> float:
+        return 0.0
 
 
-def test_a_runner_that_tells_nothing_has_failed(tmp_path: Path) -> None:
+def test_a_run_without_a_record_has_failed(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=1), tmp_path)
-    (result,) = attempt_group([replace(items(plan)[0], runner=Short())], 1, StalenessTracker(60))
-    assert (result.outcome, "told of 0 of 1" in result.message) == ("failed", True)
+    result = attempt(replace(items(plan)[0], runner=Short()))
+    assert result.outcome == "failed"
+    assert result.message.endswith("the runner 'dice' returned and left no result")
 
 
 def test_an_older_failure_does_not_stand_for_a_newer_one(tmp_path: Path) -> None:
@@ -136,15 +134,15 @@ def test_an_older_failure_does_not_stand_for_a_newer_one(tmp_path: Path) -> None
     item = replace(items(plan)[0], runner=Short())
     plan.store.run(item.key).open("", resume=True)
     plan.store.run(item.key).fail(Failure("long ago"))
-    attempt_group([item], 1, StalenessTracker(60))
-    assert "told of 0 of 1" in plan.store.state(item.key).message
+    attempt(item)
+    assert "left no result" in plan.store.state(item.key).message
 
 
 class Percent(Dice):
     """Its accuracies are in per cent."""
 
-    def _throw(self, item: WorkItem, stop: StopRequest) -> float:
-        value = super()._throw(item, stop)
+    def run(self, item: WorkItem, stop: StopRequest) -> float:
+        value = super().run(item, stop)
         path = Path(item.run.folder) / "result.json"
         path.write_text(path.read_text().replace('"score"', '"acc"').replace(f": {value}", f": {60 + value}"))
         return value
@@ -155,7 +153,7 @@ def test_the_unit_of_a_runners_own_metric_is_told_from_its_values(tmp_path: Path
     study = replace(study, runner=Percent(), audit=AuditSpec(group="sides", baseline="6", value="acc"))
     plan = Plan.make(study, tmp_path)
     for item in items(plan):
-        assert attempt_group([item], 1, StalenessTracker(60))[0].outcome == "done"
+        assert attempt(item).outcome == "done"
     (setting,) = load_store(tmp_path, plan.recorded()).settings
     assert setting.metric.label == "acc (%)"
     assert all(60 < run.value < 90 for run in setting.runs)

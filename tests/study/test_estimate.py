@@ -42,7 +42,7 @@ def test_nothing_is_known_of_a_program_until_a_run_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Dice, "seconds", lambda *_: None)
-    plan = Plan.make(dice_study(seeds=3, company=1), tmp_path)
+    plan = Plan.make(dice_study(seeds=3), tmp_path)
     states = waiting(plan)
     assert Estimate(plan).work_left(states) is None
     first, second, third = list(states)[:3]
@@ -56,7 +56,7 @@ def test_nothing_is_known_of_a_program_until_a_run_has_ended(
 
 
 def test_what_a_run_has_taken_already_it_takes_at_least(tmp_path: Path) -> None:
-    plan = Plan.make(dice_study(seeds=2, company=1), tmp_path)
+    plan = Plan.make(dice_study(seeds=2), tmp_path)
     states = waiting(plan)
     short, _, long, last = states
     states[short] = finished(plan, short, seconds_since_last_start=10.0)
@@ -82,19 +82,17 @@ def test_the_end_is_not_before_the_busiest_worker_is_through(tmp_path: Path) -> 
     assert Estimate(plan).seconds_left(states) == pytest.approx(30)
 
 
-def test_where_runs_are_trained_together_a_share_of_the_time_counts(tmp_path: Path) -> None:
-    plan = Plan.make(dice_study(seeds=2, company=3), tmp_path)
+def test_a_share_of_a_workers_time_counts_before_the_time_by_the_clock(tmp_path: Path) -> None:
+    plan = Plan.make(dice_study(seeds=2), tmp_path)
     states = waiting(plan)
-    first, second = list(states)[:2]
-    states[first] = finished(plan, first, seconds_since_last_start=60.0)  # with how many others nobody knows
-    assert Estimate(plan).seconds_left({**states, second: running(second, "a")}) is None
-    states[second] = finished(plan, second, seconds_since_last_start=60.0, worker_seconds=20.0)
-    assert Estimate(plan).work_left(states, measure=False) == pytest.approx(2 * 20)
+    first = next(iter(states))
+    states[first] = finished(plan, first, seconds_since_last_start=60.0, worker_seconds=20.0)
+    assert Estimate(plan).work_left(states, measure=False) == pytest.approx(3 * 20)
 
 
 def test_a_measured_step_is_scaled_by_what_runs_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Dice, "seconds", lambda _, parameters: sum(p["sides"] for p in parameters))
-    plan = Plan.make(dice_study(seeds=2, company=1), tmp_path)
+    plan = Plan.make(dice_study(seeds=2), tmp_path)
     states = waiting(plan)
     estimate = Estimate(plan)
     assert estimate.work_left(states) == pytest.approx(2 * 6 + 2 * 20)
@@ -149,7 +147,7 @@ def test_a_finished_run_of_the_papers_training_tells_its_share(tmp_path: Path) -
     from seedspread.cff.training.run import train  # noqa: PLC0415 - slow
 
     train(tiny(), tmp_path / "run")
-    took = RunFolder(tmp_path / "run").seconds(alone=False)
+    took = RunFolder(tmp_path / "run").seconds()
     whole = json.loads((tmp_path / "run" / "provenance.json").read_text())["seconds_since_last_start"]
     assert took is not None
     assert 0 < took <= whole

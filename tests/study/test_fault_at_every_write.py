@@ -53,7 +53,7 @@ def scores(store: Path) -> dict[str, bytes]:
 
 def study_with(store: Path, number: int = 0, code: int = 0) -> int:
     """Run a small study; return how many calls have written."""
-    plan = Plan.make(dice_study(seeds=2, company=1), store)
+    plan = Plan.make(dice_study(seeds=2), store)
     with faults(number, code) as shim:
         try:
             told = list(run_plan(plan, Here()).failed.values())

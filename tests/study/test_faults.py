@@ -170,7 +170,7 @@ def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(tmp_path: Path) 
     report = run_plan(Plan.make(one_cell, tmp_path / "store"), LocalExecutor(workers=1))
     assert len(report.done) == 2
     (message,) = report.failed.values()
-    assert "its worker died 3 times in a row, with this run alone" in message
+    assert "its worker died 3 times in a row, with no new checkpoint" in message
     assert "--retry-failed" in message
 
 
@@ -178,9 +178,9 @@ def test_a_run_that_kills_its_worker_fails_and_the_others_go_on(tmp_path: Path) 
     "death", ["143", *(pytest.param(one, marks=pytest.mark.soak) for one in ("87", "0", "SIGTERM"))]
 )
 def test_whoever_ends_its_worker_as_if_it_were_asked_to_is_blamed_too(tmp_path: Path, death: str) -> None:
-    study = dice_study(seeds=3, deadly=1, death=death, company=1)
+    study = dice_study(seeds=3, deadly=1, death=death)
     one_cell = replace(study, cells=study.cells[:1], audit=None)
     report = run_plan(Plan.make(one_cell, tmp_path / "store"), LocalExecutor(workers=1))
     assert len(report.done) == 2
     (message,) = report.failed.values()
-    assert "its worker died 3 times in a row, with this run alone" in message
+    assert "its worker died 3 times in a row, with no new checkpoint" in message

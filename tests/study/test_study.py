@@ -114,7 +114,16 @@ def test_cells_are_called_by_their_factors(tmp_path: Path) -> None:
         ('margin_type = ["clamp", "subtract"]', "", "nothing to compare"),
         ('margin_type = ["clamp", "subtract"]', '"runtime.threads" = [1, 2]', "cannot be a factor"),
         ("title", "titel", "no such field; did you mean 'title'"),
-        ("[factors]", "[campaign]\nstack = 1\n[factors]", "campaign: no such field; it is called engine now"),
+        (
+            "[factors]",
+            "[campaign]\nthreads = 1\n[factors]",
+            "campaign: no such field; it is called engine now",
+        ),
+        (
+            "[factors]",
+            "[engine]\nstack = 1\n[factors]",
+            "engine.stack: no such field; every run is trained by itself",
+        ),
         (
             "[factors]",
             'audit = { group = "margin_type", reference = "clamp" }\n[factors]',

@@ -45,8 +45,8 @@ def tiny_study(
 
 
 def items(plan: Plan, **options: Any) -> list[WorkItem]:
-    """The runs of a plan as a worker is given them; those of one shape may be run together."""
-    return [WorkItem(run, plan.runners[run.study], group="one", **options) for run in plan.distinct.values()]
+    """The runs of a plan as a worker is given them."""
+    return [WorkItem(run, plan.runners[run.study], **options) for run in plan.distinct.values()]
 
 
 _undisturbed: dict[str, bytes] = {}

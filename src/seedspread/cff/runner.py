@@ -1,6 +1,6 @@
 """The paper's training as a runner: Contrastive Forward-Forward learning of a Vision Transformer."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -17,12 +17,12 @@ from seedspread.cff.datasets import (
     presence,
 )
 from seedspread.cff.identity import PARENTS, RUNNER, is_key, margin_of, run_key
-from seedspread.cff.implementations import features_of, stack_of, worthwhile
+from seedspread.cff.implementations import features_of
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import ConfigError, check, full_name, preset_values, short_name
 from seedspread.cff.training.native import why_not
 from seedspread.errors import DataError, require_extra
-from seedspread.runners.contract import Level, Runner, RunnerError, Stack, WorkItem
+from seedspread.runners.contract import Level, Runner, RunnerError, WorkItem
 from seedspread.runs.metrics import SCORED
 from seedspread.runs.stopping import StopRequest
 
@@ -187,22 +187,19 @@ class CffRunner(Runner):
                 return f"--gpus-per-run: torch {torch.__version__} finds no usable CUDA here; leave it out"
         return None
 
-    def group(self, parameters: RunConfig, threads: int) -> Stack | None:
-        """Group runs of one shape on one thread, and of one split; several if a step is small."""
-        if "split" in self.driven:
-            return None
-        stack = stack_of(parameters, parameters.runtime.threads or threads)
-        return None if stack is None else Stack(stack, worthwhile(parameters))
-
-    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
+    def run(self, item: WorkItem, stop: StopRequest) -> object:
         from seedspread.cff.training.run import keep_freed_memory, train_many  # noqa: PLC0415 - needs torch
 
         keep_freed_memory()  # a worker trains, and does nothing else
-        configs = [
-            self.seeded(one.run.parameters, one.run.seed).with_runtime(threads=one.threads) for one in items
-        ]
-        folders, seeds = [one.folder() for one in items], [one.run.seed for one in items]
-        return train_many(configs, folders, stop, seeds=seeds, resume=True, data_dir=items[0].data_dir)
+        run = item.run
+        config = self.seeded(run.parameters, run.seed).with_runtime(threads=item.threads)
+        ended = train_many(
+            [config], [item.folder()], stop, seeds=[run.seed], resume=True, data_dir=item.data_dir
+        )
+        ((_, outcome),) = ended
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
 
 def seeded(config: RunConfig, seed: int, streams: Iterable[str] = ()) -> RunConfig:

@@ -5,10 +5,10 @@ A study knows a run by its parameters, which only its runner understands, its se
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from seedspread.errors import SeedspreadError
 from seedspread.runs.folder import RunFolder
@@ -28,18 +28,6 @@ class AmbiguousNameError(RunnerError):
     """A short name that several parameters have."""
 
 
-class Stack(NamedTuple):
-    """Runs that one worker may run together.
-
-    Attributes:
-        name: equal for runs that may be run together.
-        size: how many of them are worth running together.
-    """
-
-    name: str
-    size: int
-
-
 @dataclass(frozen=True)
 class WorkItem:
     """A run on its way to a worker, with its lease once the worker has claimed it; it can be sent anywhere.
@@ -48,8 +36,6 @@ class WorkItem:
         run: its folder is absolute.
         threads: CPU threads, unless the parameters set them; a run that has begun keeps its own.
         lease_seconds: time after which a silent lease may be taken over.
-        group: shared by runs that may be run together; the key of a run that is to be alone.
-        group_size: number of runs of its group, itself included, with which it is run together.
         gpus: what was asked for it of a cluster: a worker that cannot use them refuses the run.
         lease: the right to write into its folder.
     """
@@ -59,8 +45,6 @@ class WorkItem:
     data_dir: Path | None = None
     threads: int = 1
     lease_seconds: float = LEASE_SECONDS
-    group: str = ""
-    group_size: int = 1
     gpus: float = 0.0
     lease: Lease | None = None
 
@@ -81,7 +65,7 @@ class WorkItem:
 class Runner(ABC):
     """Runs runs of one kind. A subclass must have `name`, `parameters`, `keys` and `run`.
 
-    Most add `metrics`, `values`, `check`, `seconds` or `group`; the defaults of the rest suit nearly all.
+    Most add `metrics`, `values`, `check` or `seconds`; the defaults of the rest suit nearly all.
     A runner is sent to worker processes and compared with others, so make it a frozen dataclass of plain
     values: it can be pickled and hashed. `name`, `origin`, `metrics` and `is_portable` may be plain
     attributes of the class.
@@ -111,19 +95,17 @@ class Runner(ABC):
         """
 
     @abstractmethod
-    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
-        """Run runs of one group, and leave their records.
+    def run(self, item: WorkItem, stop: StopRequest) -> object:
+        """Run a run and leave its record; raise if it fails.
 
         A record is what `RunFolder.finish` writes: a result with `format`, `runner`, `key`, `metrics` and
         `collapsed` at least, and a provenance with `runner`, `seed` and `config` (the parameters).
-        Every write goes through the item's `folder()`, which checks its lease first. While a run goes on,
-        the folder is told now and then how far it is (`RunFolder.beat`), which people see as progress. When
-        `stop` is set, each run leaves what it can be resumed from and ends with `StoppedError`.
+        Every write goes through the item's `folder()`, which checks its lease first. `RunFolder.beat` records
+        now and then how far the run is, which people see as progress. Once `stop` is set, the run leaves what
+        it can be resumed from and raises `StoppedError`.
 
-        Yields:
-            each run's number among the items, and its result or the exception that it ended with, as soon
-            as that is known: then the run is given back. One that fails leaves the others alone. An exception
-            that is raised instead means that those of which nothing was told could not be run together.
+        Returns:
+            anything: the record is what counts.
         """
 
     @property
@@ -146,10 +128,6 @@ class Runner(ABC):
 
         `MissingExtraError` if it could be measured with more installed.
         """
-        return None
-
-    def group(self, parameters: Any, threads: int) -> Stack | None:
-        """Return the group of runs that may be run together with this one; None if it is always alone."""
         return None
 
     # What few runners need

@@ -391,15 +391,10 @@ class OwnCode(Runner):
     def may_use_gpu(self, parameters: Parameters) -> bool:
         return True
 
-    def run(self, items: Sequence[WorkItem], stop: StopRequest) -> Iterator[tuple[int, object]]:
-        """Run one after the other; a failure ends its own run only."""
-        for number, item in enumerate(items):
-            try:
-                if self.keys([(item.run.parameters, item.run.seed)], None) != [item.run.key]:
-                    raise RunFailedError("this is not the run that was planned: give the same command again")
-                yield number, self.run_type(self, item, stop).result()
-            except Exception as error:
-                yield number, error
+    def run(self, item: WorkItem, stop: StopRequest) -> dict[str, float]:
+        if self.keys([(item.run.parameters, item.run.seed)], None) != [item.run.key]:
+            raise RunFailedError("this is not the run that was planned: give the same command again")
+        return self.run_type(self, item, stop).result()
 
 
 class OwnRun(ABC):

@@ -388,14 +388,13 @@ class RunFolder:
         inputs = self._provenance().get("inputs")
         return inputs if isinstance(inputs, dict) else {}
 
-    def seconds(self, *, alone: bool) -> float | None:
+    def seconds(self) -> float | None:
         """What the finished run took of its worker's time since its last start; None if not known.
 
-        If it was `alone`, that is the time since its start where its runner records no `worker_seconds`.
+        Runs that were once trained together record their share as `worker_seconds`.
         """
         values = self._provenance()
-        own = "worker_seconds" if not alone or "worker_seconds" in values else "seconds_since_last_start"
-        return _amount(values.get(own))
+        return _amount(values.get("worker_seconds", values.get("seconds_since_last_start")))
 
     def history(self, columns: Sequence[str] | None = None) -> "pa.Table":
         """What was recorded over training, a row per epoch and layer; all columns, or those asked for."""

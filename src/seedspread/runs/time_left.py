@@ -29,17 +29,15 @@ class TimedRun:
     Attributes:
         cell: its runs take about as long as each other.
         kind: of cells; one without any finished run is like the others of its kind.
-        alone: whether no other can be trained with it, as far as is known.
     """
 
     key: str
     cell: Hashable
     kind: Hashable
-    alone: bool = True
 
 
 class TimeLeft:
-    """Expected seconds of a worker's time, of which runs that are trained together have a share each.
+    """Expected seconds of a worker's time.
 
     It keeps what finished runs took: whoever watches a study asks again and again.
     """
@@ -92,7 +90,7 @@ class TimeLeft:
 
     def _seconds(self, key: str) -> float | None:
         if key not in self._took:
-            self._took[key] = self._store.run(key).seconds(alone=self._runs[key].alone)
+            self._took[key] = self._store.run(key).seconds()
         return self._took[key]
 
     def rests(

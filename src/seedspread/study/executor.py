@@ -97,10 +97,6 @@ class Executor(ABC):
         """CPU threads of a run, if it was told; else the study says how many, or each has one."""
         return None
 
-    def worker_count(self, runs: int, threads: int) -> int | None:
-        """Workers that find their runs for themselves; None if each run is a job of its own."""
-        return None
-
     @abstractmethod
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Start the work; workers of its own may stop by themselves once `max_failures` runs have failed."""

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -21,7 +21,7 @@ from seedspread.runs.lease import StalenessTracker, newest
 from seedspread.runs.stopping import in_background
 from seedspread.runs.store import Store
 from seedspread.study.executor import Executor, Job, StudyProgress
-from seedspread.study.worker import AttemptResult, attempt_group, stop_when_orphaned
+from seedspread.study.worker import AttemptResult, attempt, stop_when_orphaned
 
 
 def gpus_here() -> list[str]:
@@ -88,7 +88,7 @@ _STOP_SECONDS = 60.0
 _LOOKS_PER_SECOND = 2000
 # So many deaths of workers in a row, without any run ending in between, are a fault and not an accident.
 _DEATHS, _DEATHS_PER_WORKER = 8, 4
-# So many deaths in a row in which a run was alone, without a new checkpoint in between, are the run's own.
+# So many deaths in a row in one run, without a new checkpoint in between, are the run's own.
 _DEATHS_PER_RUN = 3
 # What a worker says last that saw nothing left to do. Its exit status is not believed: whatever ran in it may
 # have exited with any.
@@ -118,9 +118,6 @@ class LocalExecutor(Executor):
                 f"gpus_per_run must be a whole number, or a share such as 0.5 or 0.25; got {share:g}"
             )
 
-    def worker_count(self, runs: int, threads: int) -> int:
-        return min(self.workers or max(1, cores_here() // threads), runs)
-
     def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
         """Starts the workers, each with its GPUs; no more of them than GPUs allow."""
         for runner, parameters in {
@@ -129,7 +126,8 @@ class LocalExecutor(Executor):
             if why := runner.why_not_here(parameters):
                 raise SeedspreadError(why)
         check_gpus(items, self.gpus_per_run, here=True)
-        count = self.worker_count(len(items), max(item.threads for item in items))
+        threads = max(item.threads for item in items)
+        count = min(self.workers or max(1, cores_here() // threads), len(items))
         slots = self._gpu_slots(items)
         return _WorkerPool(items, [None] * count if slots is None else slots[:count], max_failures)
 
@@ -269,28 +267,26 @@ class _WorkerPool(Job):
         return ""
 
     def _blame(self, worker: _Worker) -> None:
-        """A run that workers die of again and again while it is alone, without getting on, has failed.
+        """Fail a run that workers die of again and again without getting on.
 
         To be asked to stop, by no one who is known here, is a death too: the run may have asked itself.
         """
-        process = worker.process
-        held = [worker.stopped] if worker.stopped else []
-        for item in [] if held else self._items:
+        process, key = worker.process, worker.stopped
+        for item in () if key else self._items:
             holder = newest(self._store.folder(item.key))
             if holder is not None and holder.pid == process.pid and holder.is_dead:
-                held.append(item.key)
-        if len(held) != 1:
-            return  # any of them may be the reason, or none: they are tried alone next
-        run = self._store.run(held[0])
+                key = item.key
+        if not key:
+            return  # it died between two runs
+        run = self._store.run(key)
         reached = max((path.name for path in run.checkpoints()), default="")
         before, times = self._deaths_of.get(run.key, ("", 0))
         times = times + 1 if reached == before else 1
         self._deaths_of[run.key] = reached, times
         if times >= _DEATHS_PER_RUN:
             message = (
-                f"its worker died {times} times in a row, with this run alone and no new checkpoint in "
-                f"between (last: {_died(process.exitcode)}); if that came from outside, try again with "
-                "--retry-failed"
+                f"its worker died {times} times in a row, with no new checkpoint in between (last: "
+                f"{_died(process.exitcode)}); if that came from outside, try again with --retry-failed"
             )
             run.fail(Failure(message, details={"exit_code": process.exitcode, "deaths": times}))
 
@@ -341,29 +337,29 @@ def _until_ended(
         while left:
             if max_failures is not None and sum(store.has_failed(i.key) for i in items) >= max_failures:
                 return None  # counted here too: runs that fail at once would outrun the pool's slower look
-            results = _next_attempt(store, left, tracker, orphaned)
-            for result in results:
-                if result.outcome == "stopped":  # in company nobody knows by whom
-                    return result if len(results) == 1 else replace(result, key="")
-                untold = result.outcome == "full" or (
+            result = next_attempt(store, left, tracker, orphaned)
+            if result is not None:
+                if result.outcome == "stopped":
+                    return result
+                unrecorded = result.outcome == "full" or (
                     result.outcome == "failed" and not store.has_failed(result.key)
                 )
-                if untold:
+                if unrecorded:
                     outbox.send(result)
                 if result.outcome == "full":
                     return None
                 if result.outcome in ("done", "failed"):
                     del left[result.key]
             orphaned()
-            if left and not results:
+            if left and result is None:
                 time.sleep(_POLL_SECONDS)
     return None
 
 
-def _next_attempt(
+def next_attempt(
     store: Store, left: dict[str, WorkItem], tracker: StalenessTracker, orphaned: Callable[[], None]
-) -> list[AttemptResult]:
-    """What became of the next runs that are free; nothing if all that are left are under way elsewhere.
+) -> AttemptResult | None:
+    """Try the next run that is free; return None if all that are left are under way elsewhere.
 
     Runs that another worker has fallen silent over come first.
     """
@@ -372,16 +368,7 @@ def _next_attempt(
         if store.is_done(key) or store.has_failed(key):
             del left[key]
             continue
-        item = left[key]
-        results = attempt_group(_companions(item, left, store), item.group_size, tracker, orphaned)
-        if any(result.outcome != "busy" for result in results):
-            return results
-    return []
-
-
-def _companions(item: WorkItem, left: dict[str, WorkItem], store: Store) -> Iterator[WorkItem]:
-    """A run, and then those that can be run with it and have not ended."""
-    yield item
-    for other in left.values():
-        if other.key != item.key and other.group == item.group and not store.has_failed(other.key):
-            yield other
+        result = attempt(left[key], tracker, orphaned)
+        if result.outcome != "busy":
+            return result
+    return None

@@ -1,6 +1,5 @@
 """The one loop over an engine, whatever it is, that runs what a plan is missing."""
 
-import math
 import re
 import signal
 import time
@@ -9,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from seedspread.errors import SeedspreadError
-from seedspread.runners.contract import Runner, Stack, WorkItem
+from seedspread.runners.contract import WorkItem
 from seedspread.runners.outputs import suggested_regex
 from seedspread.runs.folder import RunFailedError
 from seedspread.runs.lease import LEASE_SECONDS, StalenessTracker
@@ -138,8 +137,7 @@ def run_plan(
     if not todo:
         return progress
     plan.prepare()
-    workers = executor.worker_count(len(todo), max(threads.values()))
-    items = work_items(plan, plan.by_seed(todo), threads, workers, lease_seconds)
+    items = work_items(plan, plan.by_seed(todo), threads, lease_seconds)
     job = None
     with handling(signal.SIGTERM, by=signal.default_int_handler):
         try:
@@ -300,52 +298,10 @@ def _refresh(store: Store, items: Iterable[WorkItem], progress: StudyProgress) -
 
 
 def work_items(
-    plan: Plan,
-    todo: Sequence[Run],
-    threads: Mapping[str, int],
-    workers: int | None,
-    lease_seconds: float,
+    plan: Plan, todo: Iterable[Run], threads: Mapping[str, int], lease_seconds: float
 ) -> list[WorkItem]:
-    """Make what the workers of any engine are given, one item for each run to do.
-
-    `threads` are those of a run, by study; `workers` find their runs for themselves, and None means that each
-    run is a job of its own.
-    """
-    wanted = {part.name: part.engine.stack for part in plan.study.parts}
+    """Make what the workers of any engine are given, one item for each run to do; `threads` are by study."""
     data_dir = None if plan.data_dir is None else plan.data_dir.absolute()
-    groups: dict[int, Stack | None] = {}  # the runs of a cell share their parameters
-    runners: dict[Runner, int] = {}  # one runner runs a group: those whose seed drives one stream are another
-    names, sizes = [], []
-    for run in todo:
-        runner = plan.runners[run.study]
-        if id(run.parameters) not in groups:
-            groups[id(run.parameters)] = runner.group(run.parameters, threads[run.study])
-        group = groups[id(run.parameters)]
-        stack = wanted[run.study]
-        size = 1 if group is None or workers is None else group.size if stack == "auto" else stack
-        together = None if group is None or size == 1 else group.name
-        number = runners.setdefault(runner, len(runners))
-        names.append(run.key if together is None else f"{number} {together}")
-        sizes.append(size)
-    times = Counter(names)
     return [
-        WorkItem(
-            run=run,
-            runner=plan.runners[run.study],
-            data_dir=data_dir,
-            threads=threads[run.study],
-            lease_seconds=lease_seconds,
-            group=name,
-            group_size=size if workers is None else even_size(times[name], workers, size),
-        )
-        for run, name, size in zip(todo, names, sizes, strict=True)
+        WorkItem(run, plan.runners[run.study], data_dir, threads[run.study], lease_seconds) for run in todo
     ]
-
-
-def even_size(runs: int, workers: int, most: int) -> int:
-    """The largest groups that give every worker one, and as even as can be: 24 runs of two are four of 6."""
-    each = math.ceil(runs / workers)
-    size = math.ceil(each / math.ceil(each / most))
-    while size > 1 and math.ceil(runs / size) < workers:
-        size -= 1
-    return size

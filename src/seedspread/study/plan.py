@@ -366,23 +366,12 @@ def _check_same(part: StudySpec, recorded: RecordedStudy, begun: SequentialRecor
 
 
 class Estimate:
-    """Expected seconds of a worker's time; `source` says where the last answer came from.
-
-    Runs that are trained together have a share of that time each.
-    """
+    """Expected seconds of a worker's time; `source` says where the last answer came from."""
 
     def __init__(self, plan: Plan) -> None:
         self._runs, self._runners = plan.distinct, plan.runners
-        alone: dict[CellId, bool] = {}
-        for run in self._runs.values():
-            if run.cell_id not in alone:
-                group = self._runners[run.study].group(run.parameters, threads=1)
-                alone[run.cell_id] = group is None or group.size == 1
         kinds = {runner: number for number, runner in enumerate(dict.fromkeys(plan.runners.values()))}
-        runs = (
-            TimedRun(key, run.cell_id, kinds[plan.runners[run.study]], alone[run.cell_id])
-            for key, run in self._runs.items()
-        )
+        runs = (TimedRun(key, run.cell_id, kinds[plan.runners[run.study]]) for key, run in self._runs.items())
         self._time = TimeLeft(plan.store, runs)
         self.source = "from what other runs took"
 

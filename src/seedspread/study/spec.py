@@ -45,7 +45,6 @@ from seedspread.runs.studies import AuditSpec, SequentialSpec
 
 Cell = dict[str, Level]
 
-STACK_LIMIT = 64
 SEED_LIMIT = 2**63
 _THREAD_LIMIT = 1024
 _REPEAT_LIMIT = 1000
@@ -175,20 +174,10 @@ class EngineSpec(FrozenConfig):
     """How a study's runs are run: not what they are.
 
     Attributes:
-        stack: how many runs of one shape a worker trains as one program: a number, 1 for each alone, or
-            `auto` for several where that pays. Local engine; `runtime.implementation = "fast"`.
         threads: CPU threads of a run; None for one, or what the command says.
     """
 
-    stack: Literal["auto"] | int = "auto"
     threads: int | None = Field(default=None, ge=1, le=_THREAD_LIMIT, strict=True)
-
-    @field_validator("stack", mode="before")
-    @classmethod
-    def _a_number_of_runs(cls, value: object) -> object:
-        if value == "auto" or (type(value) is int and 1 <= value <= STACK_LIMIT):
-            return value
-        raise ValueError(f'must be "auto" or a number from 1 to {STACK_LIMIT}; got {value!r}')
 
 
 class StudyFile(FrozenConfig):
@@ -308,8 +297,12 @@ _MISSING = {
 
 
 _OBJECT = "; give objects names as levels, and look them up in the function"
-# Former names, by what they are called now.
-_RENAMED = {"campaign": "engine", "audit.reference": "baseline"}
+# What became of former names.
+_FORMER = {
+    "campaign": "it is called engine now",
+    "audit.reference": "it is called baseline now",
+    "engine.stack": "every run is trained by itself now; leave it out",
+}
 
 
 def explain(error: ValidationError) -> str:
@@ -319,8 +312,8 @@ def explain(error: ValidationError) -> str:
     location = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
         where = ".".join(location)
-        if where in _RENAMED:
-            return f"{where}: no such field; it is called {_RENAMED[where]} now"
+        if where in _FORMER:
+            return f"{where}: no such field; {_FORMER[where]}"
         return f"{where}: no such field{did_you_mean(location[-1], _fields_at(location[:-1]))}"
     where = ".".join(part for part in location if part not in ("str", "int", "float", "bool"))
     if (len(location) > 2 and location[0] in ("factors", "cells")) or location[:1] == ["settings"]:

@@ -1,7 +1,4 @@
-"""What a worker does with a run, or with several that may be run together: claim, run, give back.
-
-Whatever happens, all is left so that anyone can go on.
-"""
+"""What a worker does with a run: claim it, run it, give it back so that anyone can go on."""
 
 import errno
 import multiprocessing
@@ -9,17 +6,15 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from seedspread.errors import SeedspreadError, printable
 from seedspread.runners.contract import WorkItem
 from seedspread.runs.folder import CheckpointError, Failure, RunFolderError, put_checkpoints_aside
-from seedspread.runs.lease import LeaseLostError, StalenessTracker, newest
-from seedspread.runs.stopping import StoppedError, StopRequest, stop_requests
+from seedspread.runs.lease import LeaseLostError, StalenessTracker
+from seedspread.runs.stopping import StoppedError, stop_requests
 
 Outcome = Literal["done", "failed", "busy", "lost", "stopped", "full"]
 # The store, and not the run, is what fails: the next run would too.
@@ -49,41 +44,23 @@ def stop_when_orphaned() -> Callable[[], None]:
     return look
 
 
-def attempt(item: WorkItem, tracker: StalenessTracker | None = None) -> AttemptResult:
-    """Try a run once: `busy` if another worker has it."""
-    return attempt_group([item], 1, tracker or StalenessTracker(item.lease_seconds))[0]
-
-
-def attempt_group(
-    items: Iterable[WorkItem],
-    size: int,
-    tracker: StalenessTracker,
+def attempt(
+    item: WorkItem,
+    tracker: StalenessTracker | None = None,
     every_beat: Callable[[], None] = lambda: None,
-) -> list[AttemptResult]:
-    """Try runs of one group once, together: the first of them that are free, up to `size`.
-
-    A run that workers have died of more than once is tried alone: it, or one beside it, may be the reason.
-    """
-    results: list[AttemptResult] = []
-    claimed: list[WorkItem] = []
-    with ExitStack() as stack:
-        for item in items:
-            holder = newest(Path(item.run.folder))
-            alone = holder is not None and holder.token > 1  # not its first claim, and never given back
-            if alone and claimed:
-                continue
-            one = _claim(item, tracker, every_beat)
-            if isinstance(one, AttemptResult):
-                results.append(one)
-                continue
-            if one.lease is not None:
-                stack.callback(one.lease.release)
-            claimed.append(one)
-            if alone or len(claimed) == size:
-                break
-        if claimed:
-            results += _run(claimed)
-    return results
+) -> AttemptResult:
+    """Try a run once: `busy` if another worker has it."""
+    claimed = _claim(item, tracker or StalenessTracker(item.lease_seconds), every_beat)
+    if isinstance(claimed, AttemptResult):
+        return claimed
+    try:
+        outcome = _run(claimed)
+        if isinstance(outcome, CheckpointError):
+            outcome = _start_afresh(claimed, outcome) or _run(claimed)
+        return _result(claimed, outcome)
+    finally:
+        if claimed.lease is not None:
+            claimed.lease.release()
 
 
 def _claim(
@@ -123,59 +100,25 @@ def attempt_until_ended(item: WorkItem) -> AttemptResult:
         time.sleep(_POLL_SECONDS)
 
 
-def _run(claimed: list[WorkItem]) -> list[AttemptResult]:
-    """Run the runs and end each: together, then alone those that this has brought to no end."""
-    ended: dict[str, AttemptResult] = {}
-    shared = _run_once(claimed, ended)
-    stopped = StoppedError("stopped before it began", signal.SIGTERM)
-    if isinstance(shared, Exception) and len(claimed) > 1:
-        why = (str(shared).splitlines() or [type(shared).__name__])[0]
-        _say(f"{len(claimed)} runs could not be run together ({why}): one by one")
-    for one in claimed:
-        key = one.key
-        if key in ended:
-            continue
-        if isinstance(shared, StoppedError) or any(r.outcome == "stopped" for r in ended.values()):
-            ended[key] = _end(one, stopped)
-        elif shared is not None and len(claimed) == 1:
-            ended[key] = _end(one, shared)
-        else:  # alone, or from its beginning
-            alone = _run_once([one], ended)
-            if key not in ended:
-                ended[key] = _end(one, alone or RuntimeError("the run could not be started afresh"))
-    return [ended[one.key] for one in claimed]
-
-
-def _run_once(claimed: Sequence[WorkItem], ended: dict[str, AttemptResult]) -> Exception | None:
-    """End every run that has finished or failed; return what stopped them all, if anything did.
-
-    Apart from that a run has no end yet only if all its checkpoints were damaged: it can start afresh.
-    """
-    first = claimed[0]
-    stop = StopRequest()
-    try:
-        for one in claimed:
-            why = one.runner.why_not_on_gpus(one.run.parameters, one.gpus, here=True) if one.gpus else None
-            if why:
-                raise SeedspreadError(why)
-        with stop_requests() as stop:
-            outcomes = {}
-            for number, outcome in first.runner.run(claimed, stop):
-                outcomes[number] = outcome
-                one = claimed[number]
-                if not isinstance(outcome, CheckpointError):
-                    ended[one.key] = _end(one, outcome)
-                elif (problem := _start_afresh(one, outcome)) is not None:
-                    ended[one.key] = _end(one, problem)
-            stop.heard(outcomes.values())
-        if len(outcomes) != len(claimed):
-            raise RuntimeError(f"the runner told of {len(outcomes)} of {len(claimed)} runs")
-    except Exception as error:  # nothing could be begun with, or the program that they share has failed
-        if stop.number is not None:
-            return StoppedError(f"stopped, while the run failed: {error}", stop.number)
-        # Its frames would keep all that they hold in memory while the runs are tried alone.
-        return error if len(claimed) == 1 else error.with_traceback(None)
-    return None
+def _run(item: WorkItem) -> Exception | None:
+    """Run a claimed run; return the exception that it ended with, if it did."""
+    why = item.runner.why_not_on_gpus(item.run.parameters, item.gpus, here=True) if item.gpus else None
+    if why:
+        return SeedspreadError(why)
+    outcome: Exception | None = None
+    with stop_requests() as stop:
+        try:
+            item.runner.run(item, stop)
+            if not item.folder().is_done:
+                raise RuntimeError(f"the runner {item.runner.name!r} returned and left no result")
+        except SeedspreadError as error:
+            outcome = error
+        except Exception as error:
+            outcome = error
+            if stop.number is not None:  # it may have failed because it was stopped
+                outcome = StoppedError(f"stopped, while the run failed: {error}", stop.number)
+        stop.heard([outcome])
+    return outcome
 
 
 def _start_afresh(one: WorkItem, error: CheckpointError) -> Exception | None:
@@ -191,15 +134,7 @@ def _start_afresh(one: WorkItem, error: CheckpointError) -> Exception | None:
     return None
 
 
-def _end(one: WorkItem, outcome: object) -> AttemptResult:
-    """Say what became of a run, and give it back at once: those beside it may go on for long."""
-    result = _result(one, outcome)
-    if one.lease is not None:
-        one.lease.release()
-    return result
-
-
-def _result(one: WorkItem, outcome: object) -> AttemptResult:
+def _result(one: WorkItem, outcome: Exception | None) -> AttemptResult:
     key = one.key
     if isinstance(outcome, StoppedError):
         return AttemptResult(key, "stopped", str(outcome))
@@ -207,7 +142,7 @@ def _result(one: WorkItem, outcome: object) -> AttemptResult:
         if one.lease is not None and one.lease.is_overtaken:
             return AttemptResult(key, "lost", str(outcome))
         return AttemptResult(key, "failed", "its folder, or its lease in it, was removed while it ran")
-    if not isinstance(outcome, Exception):
+    if outcome is None:
         return AttemptResult(key, "done")
     failure, folder = Failure.of(outcome), one.folder()
     trouble = outcome.__cause__ if isinstance(outcome, RunFolderError) else None

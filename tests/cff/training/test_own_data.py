@@ -128,10 +128,7 @@ def test_the_split_has_a_seed_of_its_own() -> None:
 def test_runs_of_different_splits_are_not_trained_as_one(tmp_path: Path) -> None:
     one, other = tiny(seeds__split=1), tiny(seeds__split=2)
     assert stack_of(one, 1) != stack_of(other, 1)
-    runner = CffRunner().driving(("split",))
-    assert runner.group(tiny(), 1) is None
-    assert CffRunner().driving(("init",)).group(tiny(), 1) is not None
-    assert runner.seeded(tiny(), 7).split_data.split_seed == 7
+    assert CffRunner().driving(("split",)).seeded(tiny(), 7).split_data.split_seed == 7
     folders = [RunFolder(tmp_path / str(i)) for i in range(2)]
     with pytest.raises(ValueError, match="must share their data"):
         list(train_many([one, other], folders, StopRequest()))
