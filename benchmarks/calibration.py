@@ -1,4 +1,4 @@
-"""Do the audit's tests and intervals keep their promises? Simulated, and written into docs/statistics.md."""
+"""Do the audit's tests and intervals keep their promises? Simulated, for docs/statistics-appendix.md."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from seedspread.stats.variance_ratio import posterior_of, two_sided_p
 
 SIZES = (5, 7, 10, 20)
 RATIO = 6.0
-HEADLINE = "**scale ratio (headline)**"
+HEADLINE = "**robust variance ratio (headline)**"
 _RESAMPLES = 400
 _MARKS = "<!-- calibration: begin -->", "<!-- calibration: end -->"
 
@@ -58,7 +58,7 @@ Task = tuple[int, int, int, int, int]
 def measure(task: Task) -> dict[str, Any]:
     """Rejection at level 0.05 without and with a difference, and coverage of 95 % intervals, test by test.
 
-    A task is the place of the design, that of the shape, the seeds in the first arm, and the number of
+    A task is the place of the design, that of the shape, the seeds in the first group, and the number of
     experiments for the headline and for the other tests (half of them for power).
     """
     place, kind, n, _, _ = task
@@ -156,11 +156,11 @@ def tables(done: list[dict[str, Any]], draws: int, others: int) -> str:
     measures = {
         "type_1": "Type-I error, % (nominal 5)",
         "power": f"Power at a variance ratio of {RATIO:g}, %",
-        "coverage": "Coverage of the 95 % interval, %",
+        "coverage": "Coverage of the 95% interval, %",
     }
     error, rough = (100 * (0.05 * 0.95 / max(count, 1)) ** 0.5 for count in (draws, others))
     lines = [
-        f"Each cell: n = {' / '.join(map(str, SIZES))} seeds in the first arm. Experiments per cell: "
+        f"Each cell: n = {' / '.join(map(str, SIZES))} seeds in the first group. Experiments per cell: "
         f"{draws:,} for the headline, {others:,} for the other tests ({others // 2:,} for their power); half "
         "of that in unbalanced designs and those with two blocks and own seeds. A nominal 5 has a standard "
         f"error of {error:.1f} in {draws:,} experiments, {rough:.1f} in {others:,}. The random numbers are "

@@ -62,10 +62,10 @@ def alike(name: str) -> Shape:
 SHAPES = tuple(map(alike, ("normal", "t5", "contaminated", "skewed", "bimodal", "exponential")))
 PLAIN = tuple(map(alike, ("normal", "t5", "contaminated", "skewed")))
 UNLIKE = (
-    Shape("normal against t3", ("normal", "t3")),
-    Shape("normal against lognormal", ("normal", "lognormal")),
-    Shape("10 % fail in the first arm", ("normal", "normal"), (0.1, 0.0)),
-    Shape("10 % fail in both", ("normal", "normal"), (0.1, 0.1)),
+    Shape("normal vs t3", ("normal", "t3")),
+    Shape("normal vs lognormal", ("normal", "lognormal")),
+    Shape("10% fail in the first group", ("normal", "normal"), (0.1, 0.0)),
+    Shape("10% fail in both", ("normal", "normal"), (0.1, 0.1)),
 )
 
 
@@ -96,18 +96,18 @@ class Design:
     is_slow: bool = False
 
 
-INDEPENDENT = Design("independent runs, each arm with its own seeds", shapes=SHAPES)
+INDEPENDENT = Design("independent runs, each group with its own seeds", shapes=SHAPES)
 HALF = Design("unbalanced: the baseline has twice the seeds", extra=2, is_slow=True)
 UNBALANCED = Design("unbalanced: the baseline has four times the seeds", extra=4, is_slow=True)
-PAIRS = Design("pairs: the arms' runs of one seed correlate by 0.6", shared=True, pairs=0.6, shapes=SHAPES)
-COMMON = Design(
-    "pairs that correlate by 0.6 and share their tails", True, 0.6, shapes=PLAIN[1:3], common=True
+PAIRS = Design("pairs: shared seeds, r = 0.6", shared=True, pairs=0.6, shapes=SHAPES)
+COMMON = Design("pairs with r = 0.6 that share their tails", True, 0.6, shapes=PLAIN[1:3], common=True)
+IDLE_PAIRS = Design("pairs with r = 0", shared=True)
+IDLE_TWINS = Design("two blocks, same-seed runs with r = 0", blocks=2, is_slow=True)
+TWINS = Design("two blocks, same-seed runs with r = 0.85", blocks=2, twins=(0.85, 0.85), is_slow=True)
+UNEQUAL_TWINS = Design(
+    "two blocks, shared seeds, same-seed runs with r = 0.83 and 0", True, 0.0, 2, (0.83, 0.0)
 )
-IDLE_PAIRS = Design("pairs that do not correlate", shared=True)
-IDLE_TWINS = Design("two blocks, twins do not correlate", blocks=2, is_slow=True)
-TWINS = Design("two blocks, twins correlate by 0.85", blocks=2, twins=(0.85, 0.85), is_slow=True)
-UNEQUAL_TWINS = Design("two blocks, shared seeds, twins correlate by 0.83 and 0", True, 0.0, 2, (0.83, 0.0))
-UNLIKE_ARMS = Design("unlike arms, independent runs", shapes=UNLIKE)
+UNLIKE_ARMS = Design("unlike groups, independent runs", shapes=UNLIKE)
 DESIGNS = (
     INDEPENDENT,
     HALF,

@@ -38,7 +38,7 @@ def twins(shape: str, n: int, draws: int, rng: np.random.Generator) -> Rates:
     values, _ = draw(IDLE_TWINS, alike(shape), n, 1.0, draws, rng)
     p_values = [intraclass_correlation(table[:, 0])[1] for table in values]
     rejected = _share(p is not None and p < 0.05 for p in p_values)
-    return {f"twins (ICC, F test), {shape}: false alarms": rejected}
+    return {f"same-seed runs (ICC, F test), {shape}: false alarms": rejected}
 
 
 def datasets(shape: str, n: int, draws: int, rng: np.random.Generator) -> Rates:
@@ -63,7 +63,7 @@ def floor(spread: float, n: int, draws: int, rng: np.random.Generator) -> Rates:
         logits = 1.0 + spread * rng.standard_normal((n, 1)) + 2.0 * rng.standard_normal(_EXAMPLES)
         found = noise_from_predictions("", rng.random((n, _EXAMPLES)) < expit(logits))
         covered.append(found.interval is not None and true in found.interval)
-    return {f"sampling floor, {_EXAMPLES} examples, logits differ by {spread:g}: coverage": _share(covered)}
+    return {f"test-set noise, {_EXAMPLES} examples, logits differ by {spread:g}: coverage": _share(covered)}
 
 
 def tasks(draws: int) -> list[tuple[str, str | float, int, int]]:

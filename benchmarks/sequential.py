@@ -153,7 +153,7 @@ def table(done: list[dict[str, Any]], draws: int) -> str:
         "and at a ratio of 4; seeds per arm on average; how often a ratio of 4 is shown, and the seeds with "
         "which one look shows it as often.",
         "",
-        "| | type-I, % | one look, % | coverage, % | coverage at 4, % | seeds | seeds at 4 | shown at 4, % "
+        "| | type-I, % | one look, % | coverage, % | coverage at 4, % | seeds | seeds at 4 | YES at 4, % "
         "| one look as often |",
         "|---|---|---|---|---|---|---|---|---|",
     ]

@@ -1,6 +1,6 @@
 """Level, coverage and power of what is asked of many cells: factors, one sd for all, a bound of the sd.
 
-Small designs on purpose: 5, 7 and 10 seeds per cell; the tables are those of docs/statistics.md.
+Small designs on purpose: 5, 7 and 10 seeds per cell; the tables are those of docs/statistics-appendix.md.
 """
 
 import json

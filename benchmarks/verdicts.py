@@ -1,4 +1,4 @@
-"""How often is the verdict YES? By simulation, from groups to the word, and written into docs/statistics.md.
+"""How often is the verdict YES? Simulated from groups to the word, for docs/statistics-appendix.md.
 
 `calibration.py` measures tests and intervals; here the whole road is tried: the shape check, the doubts
 about single seeds, clusters and scales, and the rule of the word.
