@@ -230,6 +230,9 @@ class ObjectiveConfig(FrozenConfig):
     """The layers' losses; `docs/method.md` has the definitions.
 
     Attributes:
+        loss: `supcon`, `goodness` (Forward-Forward) or `local_cross_entropy`; the first alone has the fields
+            from `temperature` to `reduction`. `cross_entropy`, the rule, uses none of them.
+        threshold: theta of `goodness`.
         temperature: tau.
         margin_type: how the margin enters.
         margin_first: the margin of layer 0.
@@ -245,6 +248,8 @@ class ObjectiveConfig(FrozenConfig):
             case.
     """
 
+    loss: Literal["supcon", "goodness", "local_cross_entropy"] = "supcon"
+    threshold: Positive = 2.0
     temperature: Positive = 0.15
     margin_type: Literal["none", "clamp", "soft_clamp", "subtract", "shift"] = "clamp"
     margin_first: NotNegative = 0.4
@@ -457,6 +462,29 @@ class RunConfig(FrozenConfig):
                 raise ValueError(
                     f"{name} must be at most training.epochs, {self.training.epochs}; got {epochs:g}"
                 )
+        return self
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether `implementation` has a choice: the kernels are for layer by layer with SupCon."""
+        return self.training.rule == "layer_local" and self.objective.loss == "supcon"
+
+    @model_validator(mode="after")
+    def _asks_for_kernels_that_fit(self) -> Self:
+        if self.training.rule == "layer_local" and not self.has_kernels:
+            if "implementation" in self.runtime.model_fields_set and self.runtime.implementation != "plain":
+                raise ValueError(
+                    f"implementation = {self.runtime.implementation!r} is for loss = 'supcon'; got "
+                    f"loss = {self.objective.loss!r}: leave implementation out"
+                )
+            plain = self.runtime.model_copy(update={"implementation": "plain"})
+            object.__setattr__(self, "runtime", plain)  # so that it is recorded
+        return self
+
+    @model_validator(mode="after")
+    def _selects_by_pairs(self) -> Self:
+        if self.training.select == "best_val_loss" and self.objective.loss != "supcon":
+            raise ValueError(f"select = 'best_val_loss' needs loss = 'supcon'; got {self.objective.loss!r}")
         return self
 
     @model_validator(mode="after")

@@ -127,9 +127,9 @@ def _parent(config: RunConfig) -> dict[str, str]:
 def _implementation(config: RunConfig) -> dict[str, Any]:
     """How layer by layer is computed alters the last bits: native; fast, and in which slices; or plain.
 
-    Recomputing does not. The other rules have one implementation, and nothing is said of it.
+    Recomputing does not. Other rules and losses have one implementation, and nothing is said of it.
     """
-    if config.training.rule != "layer_local":
+    if not config.has_kernels:
         return {}
     if config.runtime.implementation == "native":
         return {"native": True}
@@ -159,15 +159,27 @@ def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:
 def _objective(config: RunConfig) -> dict[str, Any] | None:
     if config.training.rule == "cross_entropy":
         return None
-    drop: tuple[str, ...] = () if margin_of(config).is_sharp else ("margin_sharpness",)
+    objective = config.objective
+    if objective.loss != "supcon":  # of which temperature and margins are
+        threshold = {"threshold": objective.threshold} if objective.loss == "goodness" else {}
+        positives = {} if objective.positives == "class" else {"positives": objective.positives}
+        return {"loss": objective.loss, **threshold, **positives}
+    drop: tuple[str, ...] = (
+        ("threshold",) if margin_of(config).is_sharp else ("threshold", "margin_sharpness")
+    )
     if margin_of(config).is_inert:
         drop += _SCHEDULE
-    elif config.objective.margin_schedule == "linear":
+    elif objective.margin_schedule == "linear":
         drop += ("margin_exponent",)
-    return described("objective", config.objective, without=drop)
+    return described("objective", objective, without=drop)
+
+
+def margin_type_of(config: RunConfig) -> str:
+    """Return the name of a run's margin; only SupCon has one."""
+    none = config.training.rule == "cross_entropy" or config.objective.loss != "supcon"
+    return "none" if none else config.objective.margin_type
 
 
 def margin_of(config: RunConfig) -> Margin:
-    """Return the kind of a run's margin; cross entropy has none."""
-    none = config.training.rule == "cross_entropy"
-    return margin_named("none" if none else config.objective.margin_type)
+    """Return the kind of a run's margin."""
+    return margin_named(margin_type_of(config))

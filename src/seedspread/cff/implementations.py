@@ -42,9 +42,8 @@ FEATURES = {
 
 
 def features_of(config: RunConfig) -> TrainerFeatures:
-    """Return the features of what trains a run; rules other than layer by layer have the plain one only."""
-    is_local = config.training.rule == "layer_local"
-    return FEATURES[config.runtime.implementation if is_local else "plain"]
+    """Return the features of what trains a run; what has no kernels has the plain one only."""
+    return FEATURES[config.runtime.implementation if config.has_kernels else "plain"]
 
 
 # Operations of a layer's step up to which calling for them costs so much that stacking pays:

@@ -13,9 +13,9 @@ from torch import Tensor
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.augment import normalize
 from seedspread.cff.data.dataset import Split
-from seedspread.cff.model import ViT
+from seedspread.cff.model import LayerLocal
 from seedspread.cff.training.evaluation import split_features
-from seedspread.cff.training.layerwise import LayerwiseModel
+from seedspread.cff.training.layerwise import LayerwiseModel, load_module, model_of
 from seedspread.cff.training.model_file import read_model
 from seedspread.cff.training.run import (
     choose_device,
@@ -47,7 +47,7 @@ class LoadedRun:
     """
 
     config: RunConfig
-    model: ViT
+    model: LayerLocal
     classes: tuple[str, ...]
     _mean: tuple[float, ...]
     _std: tuple[float, ...]
@@ -118,8 +118,9 @@ def load_run(folder: "Path | str", device: str | None = None) -> LoadedRun:
     except UNREADABLE as error:
         raise RecordError(f"{run.path}: its provenance cannot be read ({error!r})") from error
     try:
-        model = ViT.from_config(config.model, len(header["classes"]))
-        model.load_state_dict({n: t for n, t in tensors.items() if not n.startswith("probe.")})
+        model = model_of(config, len(header["classes"]))
+        load_module("layers", model.layers, tensors)
+        load_module("head", model.head, tensors)
         mean, std, classes = (tuple(header[name]) for name in ("mean", "std", "classes"))
     except (*UNREADABLE, RuntimeError) as error:
         first = str(error).partition("\n")[0]

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from seedspread.cff.losses import LocalLoss
 from seedspread.cff.margins import LossSpec, Reduction, Stability
 from seedspread.errors import one_of
 from seedspread.runs.metrics import rate_from_histogram
@@ -392,7 +393,7 @@ def _of_spec(name: str) -> Any:
     return property(lambda loss: getattr(loss.spec, name), set_to)
 
 
-class SupConLoss(nn.Module):
+class SupConLoss(LocalLoss):
     """The supervised contrastive loss of one layer, with a margin on its positive pairs.
 
     For unit vectors z, similarities s = z z^T, modified similarities s~ (see `margin_type`) and
@@ -423,6 +424,8 @@ class SupConLoss(nn.Module):
         >>> features = torch.randn(8, 16, requires_grad=True)
         >>> loss(features, torch.tensor([0, 1, 2, 3, 0, 1, 2, 3])).backward()
     """
+
+    views = 2
 
     temperature = _of_spec("temperature")
     margin = _of_spec("margin")

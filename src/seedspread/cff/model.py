@@ -1,9 +1,13 @@
-"""The Vision Transformer, as a list of layers that are trained apart."""
+"""Models as lists of layers that are trained apart: `LayerLocal`, and `ViT`, the paper's."""
+
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from seedspread.cff.config import ModelConfig
+from seedspread.cff.losses import LocalLoss
 
 _PAPER = ModelConfig()
 # Parameters of the patch embedding, which come first in layer 0; the encoder block's follow.
@@ -66,7 +70,94 @@ class PatchEmbedding(nn.Module):
         return torch.relu(self.project(flat)) + self.position
 
 
-class ViT(nn.Module):
+def mean_pool(output: Tensor) -> Tensor:
+    """Return a layer's output as `(N, d)`: its mean over pixels, or over tokens, or as it is."""
+    if output.ndim == 4:
+        return output.mean(dim=(2, 3))
+    return output.mean(dim=1) if output.ndim == 3 else output
+
+
+class LayerLocal(nn.Module):
+    """Layers that are trained apart, each on a loss of its own, and a head, the linear probe on the last.
+
+    Args:
+        blocks: the layers in their order; the first one sees images `(N, C, H, W)`. A `pool` method of theirs
+            is the default of `pool`.
+        pool: turns a layer's output into `(N, d)`; `mean_pool` by default.
+        image_shape: `(C, H, W)`. With it, widths are found and the head is made now; else by `build`.
+        num_classes: outputs of `head` (LayerNorm and a linear map).
+
+    Attributes:
+        layers: `layers[l]` is what layer l trains, with the parameters of its loss.
+        losses: a `LocalLoss` per layer; empty until they are known.
+        widths: d of each layer.
+    """
+
+    embedding_parameters = 0  # how many of layer 0's come before its block, whose gradient has a norm apart
+
+    def __init__(
+        self,
+        blocks: Sequence[nn.Module],
+        *,
+        pool: Callable[[Tensor], Tensor] | None = None,
+        image_shape: tuple[int, int, int] | None = None,
+        num_classes: int = 10,
+    ) -> None:
+        super().__init__()
+        self.layers = blocks if isinstance(blocks, nn.ModuleList) else nn.ModuleList(blocks)
+        self.pool: Callable[[Tensor], Tensor] = pool or getattr(blocks, "pool", None) or mean_pool
+        if image_shape is not None:
+            self.build(image_shape, num_classes)
+
+    def build(
+        self, image_shape: tuple[int, int, int], num_classes: int, widths: Sequence[int] | None = None
+    ) -> None:
+        """Make the head for images of a shape; widths that are not given are found by one forward pass."""
+        self.image_shape = image_shape
+        self.widths = list(widths or self._dry_run())
+        self.head = nn.Sequential(nn.LayerNorm(self.widths[-1]), nn.Linear(self.widths[-1], num_classes))
+        self.losses = nn.ModuleList()
+
+    @torch.no_grad()
+    def _dry_run(self) -> list[int]:
+        self.eval()
+        return [pooled.shape[1] for pooled in self.encode(torch.zeros(1, *self.image_shape))]
+
+    def features(self, images: Tensor, *, stop_gradient: bool = True) -> list[Tensor]:
+        """The representation of every layer, each `(B, d)`, not normalised.
+
+        Args:
+            images: `(B, C, H, W)`.
+            stop_gradient: cut the graph between layers, so that a loss on the features of layer l
+                reaches the parameters of layer l only (Forward-Forward locality).
+        """
+        if images.ndim != 4 or images.shape[1:] != self.image_shape:
+            raise ValueError(
+                f"images must have shape (B, {', '.join(map(str, self.image_shape))}); "
+                f"got {tuple(images.shape)}"
+            )
+        prepared = self._loss(0).prepare_test(images) if len(self.losses) else images
+        return self.encode(prepared, stop_gradient=stop_gradient)
+
+    def encode(self, inputs: Tensor, *, stop_gradient: bool = True) -> list[Tensor]:
+        """Return the representations as `features` does, of what a loss has prepared."""
+        x, pooled = inputs, []
+        for number, layer in enumerate(self.layers):
+            x = layer(x.detach() if stop_gradient else x)
+            pooled.append(self.pool(x))
+            if len(self.losses):
+                x = self._loss(number).hand_on(x)
+        return pooled
+
+    def _loss(self, layer: int) -> LocalLoss:
+        return cast(LocalLoss, self.losses[layer])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return class logits `(B, num_classes)` of the head on the last layer, end to end."""
+        return self.head(self.features(images, stop_gradient=False)[-1])  # type: ignore[no-any-return]
+
+
+class ViT(LayerLocal):
     """The paper's Vision Transformer. `layers[l]` is what layer l trains, and nothing else.
 
     Layer 0 is the patch embedding and an encoder block, each further layer an encoder block. There is
@@ -82,6 +173,8 @@ class ViT(nn.Module):
         num_classes: outputs of `head`, the linear probe (LayerNorm and a linear map).
     """
 
+    embedding_parameters = EMBEDDING_PARAMETERS
+
     def __init__(
         self,
         image_size: int | tuple[int, int] = _PAPER.image_size,
@@ -92,7 +185,6 @@ class ViT(nn.Module):
         heads: int = _PAPER.heads,
         num_classes: int = 10,
     ) -> None:
-        super().__init__()
         height, width = image_size if isinstance(image_size, tuple) else (image_size, image_size)
         for name, value in list(locals().items()):
             if isinstance(value, int) and value < 1:
@@ -101,38 +193,14 @@ class ViT(nn.Module):
             raise ValueError(f"patch_size {patch_size} does not divide image_size {image_size}")
         if dim % heads:
             raise ValueError(f"heads {heads} does not divide dim {dim}")
-        self.image_shape = (channels, height, width)
         tokens = (height // patch_size) * (width // patch_size)
         embedding = PatchEmbedding(tokens, patch_size, channels, dim)
         first = nn.Sequential(embedding, EncoderBlock(dim, heads))
         rest = (EncoderBlock(dim, heads) for _ in range(depth - 1))
-        self.layers = nn.ModuleList([first, *rest])
-        self.head = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, num_classes))
+        super().__init__([first, *rest])
+        self.build((channels, height, width), num_classes, [dim] * depth)
 
     @classmethod
     def from_config(cls, config: ModelConfig, num_classes: int = 10) -> "ViT":
         """Build the model that a config describes."""
         return cls(**config.model_dump(), num_classes=num_classes)
-
-    def features(self, images: Tensor, *, stop_gradient: bool = True) -> list[Tensor]:
-        """The representation of every layer, each `(B, d)`, not normalised.
-
-        Args:
-            images: `(B, C, H, W)`.
-            stop_gradient: cut the graph between layers, so that a loss on the features of layer l
-                reaches the parameters of layer l only (Forward-Forward locality).
-        """
-        if images.ndim != 4 or images.shape[1:] != self.image_shape:
-            raise ValueError(
-                f"images must have shape (B, {', '.join(map(str, self.image_shape))}); "
-                f"got {tuple(images.shape)}"
-            )
-        x, pooled = images, []
-        for layer in self.layers:
-            x = layer(x.detach() if stop_gradient else x)
-            pooled.append(x.mean(dim=1))
-        return pooled
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return class logits `(B, num_classes)` of the head on the last layer, end to end."""
-        return self.head(self.features(images, stop_gradient=False)[-1])  # type: ignore[no-any-return]

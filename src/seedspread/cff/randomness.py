@@ -27,7 +27,7 @@ def derive(tag: int, *numbers: int) -> int:
 T = TypeVar("T")
 
 # Keeps the streams apart that are made from one seed.
-_INIT, _PROBE = 0x1A, 0x9B
+_INIT, _PROBE, _LOSS = 0x1A, 0x9B, 0x105
 
 
 def drawn_from(seed: int, make: Callable[[], T]) -> T:
@@ -50,3 +50,12 @@ def probe_seeds(stream: int, repeat: int) -> tuple[int, int]:
 def head_seed(stream: int, repeat: int, layer: int) -> int:
     """Return the seed of one layer's classifier, the same whichever other layers are probed."""
     return derive(_PROBE, stream, repeat, 2, layer)
+
+
+def loss_draws(augment: int, epoch: int, view: int, index: torch.Tensor) -> torch.Tensor:
+    """Return a number in [0, 1) for each image of a batch, by its place in the split.
+
+    It is a function of the seed of the augmentation, the epoch, the view and the image.
+    """
+    of_all = stream(_LOSS, augment, epoch, view).random(int(index.max()) + 1)
+    return torch.from_numpy(of_all)[index.cpu()].float().to(index.device)

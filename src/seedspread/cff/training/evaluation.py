@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.dataset import Dataset, Split
 from seedspread.cff.data.loader import Batch, Loader
-from seedspread.cff.identity import margin_of
+from seedspread.cff.identity import margin_of, margin_type_of
 from seedspread.cff.loss import PairStatistics, unit_vectors
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.randomness import drawn_from, head_seed, probe_seeds
@@ -79,6 +79,11 @@ class Features:
             layers = split_features(self._model, getattr(self._dataset, split), info.mean, info.std)
             self._cache[split] = torch.stack(self._probed(layers))
         return self._cache[split]
+
+    @property
+    def views(self) -> int:
+        """Views per image in training."""
+        return self._model.views
 
     def forget(self) -> None:
         self._cache.clear()
@@ -258,7 +263,7 @@ def summarise(
         dataset=dataset.title,
         fingerprint=dataset.fingerprint,
         rule=config.training.rule,
-        margin_type="none" if config.training.rule == "cross_entropy" else config.objective.margin_type,
+        margin_type=margin_type_of(config),
         test_accuracy=chosen.test_accuracy,
         validation_accuracy=chosen.validation_accuracy,
         probes=tuple(probe_results),
@@ -270,7 +275,9 @@ def summarise(
         collapsed=guessing or similarity > _ALIKE,
         metrics=metrics,
         chance=chance,
-        positive_image_pairs=_image_pairs(config, history, len(dataset.train.labels)),
+        positive_image_pairs=_image_pairs(
+            config.training.batch_size, history, len(dataset.train.labels), features.views
+        ),
     )
     kept = {
         "logits": logits,
@@ -281,13 +288,12 @@ def summarise(
     return result, {name: tensor.numpy() for name, tensor in kept.items()}
 
 
-def _image_pairs(config: RunConfig, history: History, images: int) -> float:
+def _image_pairs(batch_size: int, history: History, images: int, views: int) -> float:
     """Return the ordered positive pairs of different images in a batch, averaged over the last epoch.
 
     With v views every such pair was counted v^2 times, and an image's own views are v (v - 1) pairs more.
     """
-    views = 1 if config.training.rule == "cross_entropy" else 2
-    batches = -(-images // config.training.batch_size)
+    batches = -(-images // batch_size)
     counted = round(history.last("positive_pairs")[0] * batches)
     return (counted - images * views * (views - 1)) / views**2 / batches
 

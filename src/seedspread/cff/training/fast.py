@@ -30,7 +30,7 @@ from torch.nn.functional import gelu, layer_norm
 from seedspread.cff.config import VIEWS_AT_ONCE, ModelConfig, RunConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES
-from seedspread.cff.model import EMBEDDING_PARAMETERS, ViT
+from seedspread.cff.model import EMBEDDING_PARAMETERS, LayerLocal
 from seedspread.cff.training.fast_loss import LossRules, StackedLoss, StackedPairs, stacked_loss
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
 
@@ -59,7 +59,7 @@ class BlockWeights(NamedTuple):
     down_bias: Tensor  # `(R, 1, d)`
 
 
-def layer_parameters(model: ViT) -> list[list[nn.Parameter]]:
+def layer_parameters(model: LayerLocal) -> list[list[nn.Parameter]]:
     """Return each layer's parameters, in the order of `layer.parameters()`, as checkpoints number them."""
     first: Any = model.layers[0]  # torch does not say what a sequence holds
     embedding, block = first
@@ -75,7 +75,7 @@ def _block_parameters(block: Any) -> list[nn.Parameter]:
     return [parameter for module in modules for parameter in (module.weight, module.bias)]
 
 
-def stacked_parameters(models: Sequence[ViT]) -> tuple[list[Tensor], list[Tensor]]:
+def stacked_parameters(models: Sequence[LayerLocal]) -> tuple[list[Tensor], list[Tensor]]:
     """Return copies of the embeddings' parameters, `(R, ...)` each, and of the blocks', `(L, R, ...)`."""
     by_layer = list(zip(*(layer_parameters(model) for model in models), strict=True))
     stacked = [[torch.stack(runs).detach() for runs in zip(*layer, strict=True)] for layer in by_layer]
@@ -200,7 +200,7 @@ def encode(
 
 
 @torch.no_grad()
-def features(model: ViT, images: Tensor, config: RunConfig, precision: torch.dtype) -> list[Tensor]:
+def features(model: LayerLocal, images: Tensor, config: RunConfig, precision: torch.dtype) -> list[Tensor]:
     """Return the mean over tokens after every layer, each `(B, d)` float32, of images `(B, C, H, W)`."""
     embedding, blocks = stacked_parameters([model])
     first = embedding_weights(embedding)

@@ -19,8 +19,10 @@ from seedspread.cff.data.loader import Batch
 from seedspread.cff.identity import margin_of
 from seedspread.cff.implementations import TrainerFeatures
 from seedspread.cff.loss import PairStatistics, SupConLoss, pair_statistics
+from seedspread.cff.losses import GoodnessLoss, LocalCrossEntropy, LocalLoss
 from seedspread.cff.margins import layer_margins
-from seedspread.cff.model import ViT
+from seedspread.cff.model import LayerLocal, ViT
+from seedspread.cff.randomness import loss_draws
 
 _EPSILON = 1e-8
 
@@ -233,35 +235,53 @@ class History:
         return pa.table(columns)
 
 
+def losses_of(config: RunConfig) -> list[LocalLoss]:
+    """Return the loss of each layer that a config names; plain backpropagation has SupCon's, unused."""
+    objective, rule = config.objective, config.training.rule
+    margins = layer_margins(config)
+    if rule != "cross_entropy" and objective.loss == "goodness":
+        return [GoodnessLoss(objective.threshold) for _ in margins]
+    if rule != "cross_entropy" and objective.loss == "local_cross_entropy":
+        return [LocalCrossEntropy() for _ in margins]
+    # Subtraction moves the loss by a constant and no gradient (Proposition 4.1): it is trained as `none`,
+    # so that what is recorded is free of the margin, as the run's identity is.
+    kind = "none" if margin_of(config).is_inert else objective.margin_type
+    written = rule == "layer_local" and config.runtime.implementation == "plain"  # as the equations are
+    return [
+        SupConLoss(
+            objective.temperature,
+            margin,
+            kind,
+            objective.stability,
+            objective.reduction,
+            implementation="plain" if written else "auto",
+            margin_sharpness=objective.margin_sharpness,
+        )
+        for margin in margins
+    ]
+
+
+def model_of(config: RunConfig, classes: int) -> LayerLocal:
+    """Draw the model that a config describes, with its losses."""
+    model, losses = ViT.from_config(config.model, classes), losses_of(config)
+    for loss, width in zip(losses, model.widths, strict=True):
+        loss.build(width, classes)
+    model.losses = nn.ModuleList(losses)
+    return model
+
+
 class LayerwiseModel:
-    """A run's Vision Transformer with the loss and the margin of each layer.
+    """A run's model with the loss and the margin of each layer.
 
     `threads` are those of the native kernel, beside which torch has one.
     """
 
-    def __init__(self, config: RunConfig, vit: ViT, threads: int = 1) -> None:
+    def __init__(self, config: RunConfig, vit: LayerLocal, threads: int = 1) -> None:
         self.config = config
         self.vit = vit
         self.threads = threads
-        objective = config.objective
         self.margins = layer_margins(config)
-        # Subtraction moves the loss by a constant and no gradient (Proposition 4.1): it is trained as `none`,
-        # so that what is recorded is free of the margin, as the run's identity is.
-        kind = "none" if margin_of(config).is_inert else objective.margin_type
-        local = config.training.rule == "layer_local"
-        written = local and config.runtime.implementation == "plain"  # as the equations are
-        self.losses = [
-            SupConLoss(
-                objective.temperature,
-                margin,
-                kind,
-                objective.stability,
-                objective.reduction,
-                implementation="plain" if written else "auto",
-                margin_sharpness=objective.margin_sharpness,
-            )
-            for margin in self.margins
-        ]
+        self.losses: Sequence[Any] = list(vit.losses) or losses_of(config)
 
     def set_margins(self, epochs: float) -> None:
         """Give the losses the margins in use after so many epochs."""
@@ -272,7 +292,26 @@ class LayerwiseModel:
     @property
     def views(self) -> int:
         """Views per image: cross entropy sees one."""
-        return 1 if self.config.training.rule == "cross_entropy" else 2
+        return 1 if self.config.training.rule == "cross_entropy" else self.losses[0].views
+
+    def inputs(self, batch: Batch, epoch: int) -> tuple[Tensor, Tensor]:
+        """Return what the first layer sees of a batch in training, and the targets of the losses."""
+        first = self.losses[0]
+        if self.config.training.rule == "cross_entropy" or type(first).prepare is LocalLoss.prepare:
+            return batch.images, batch.labels
+        seed = self.config.seeds.stream("augment")
+        drawn = [loss_draws(seed, epoch, view, batch.index) for view in range(self.views)]
+        return first.prepare(batch.images, batch.labels, torch.cat(drawn))  # type: ignore[no-any-return]
+
+    def loss(
+        self, layer: int, pooled: Tensor, targets: Tensor, labels: Tensor
+    ) -> tuple[Tensor, PairStatistics]:
+        """Return a layer's loss, and the statistics of the batch's positive pairs."""
+        loss = self.losses[layer]
+        if isinstance(loss, SupConLoss):
+            return loss(pooled, targets, return_statistics=True)  # type: ignore[no-any-return]
+        of_batch = pooled[: len(labels)].detach()
+        return loss(pooled, targets), pair_statistics(of_batch, labels, self.margins[layer])
 
     def autocast(self) -> torch.autocast:
         """Set the precision of the encoder's products; the losses are computed in float32 regardless."""
@@ -310,6 +349,7 @@ class Trainer(ABC):
 
     features: ClassVar[TrainerFeatures]
     models: Sequence[LayerwiseModel]
+    epoch = 0  # the one of the next step
 
     @abstractmethod
     def __init__(self, models: Sequence[LayerwiseModel]) -> None: ...
@@ -328,6 +368,7 @@ class Trainer(ABC):
 
         They depend on nothing else, so that a resumed run needs no further state.
         """
+        self.epoch = int(epochs)
         factor = learning_rate_factor(self.models[0].config.training, epochs)
         for optimiser, _ in self.optimiser_parts(0):  # all runs share them
             optimiser.factor = factor

@@ -1,6 +1,6 @@
 """The model that a finished run keeps, and the run that another one starts from.
 
-`model.safetensors` has the tensors of a `ViT`, by the names of its `state_dict`: the encoder (`layers`) and,
+`model.safetensors` has the tensors of a model, by the names of its `state_dict`: the encoder (`layers`) and,
 as `head`, the probe that the result counts. If more probes were trained, each is `probe.REPEAT.LAYER` too.
 Its header has the run's key, the classes and the normalization.
 """
@@ -20,7 +20,7 @@ from seedspread.cff.config import VIEWS_AT_ONCE, RunConfig
 from seedspread.cff.data.dataset import Dataset
 from seedspread.cff.identity import PARENTS, canonical, is_key, parent_key
 from seedspread.cff.implementations import features_of
-from seedspread.cff.model import ViT
+from seedspread.cff.model import LayerLocal
 from seedspread.cff.presets import ConfigError, read_config
 from seedspread.errors import SeedspreadError
 from seedspread.runs.files import UNREADABLE, RecordError, open_file
@@ -30,7 +30,10 @@ _HEADER = "seedspread"
 
 
 def save_model(
-    folder: RunFolder, vit: ViT, probes: Mapping[tuple[int, int], Mapping[str, Tensor]], dataset: Dataset
+    folder: RunFolder,
+    vit: LayerLocal,
+    probes: Mapping[tuple[int, int], Mapping[str, Tensor]],
+    dataset: Dataset,
 ) -> None:
     """Write the model; `probes` has the tensors of each classifier, by repeat and layer."""
     tensors = {f"layers.{name}": tensor for name, tensor in vit.layers.state_dict().items()}
@@ -171,7 +174,7 @@ def _refuse_unlike(what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]
         )
 
 
-def load_encoder(vit: ViT, parent: RunFolder) -> None:
+def load_encoder(vit: LayerLocal, parent: RunFolder) -> None:
     """Replace the weights of all layers by those of a run's model; the head stays as it was drawn."""
     tensors = read_model(parent)[2]
     layers = {name.removeprefix("layers."): t for name, t in tensors.items() if name.startswith("layers.")}

@@ -24,10 +24,9 @@ from seedspread.cff.data.own import ArrayDataset
 from seedspread.cff.datasets import ARRAYS, dataset_info
 from seedspread.cff.identity import run_key
 from seedspread.cff.implementations import features_of, stack_of, worthwhile
-from seedspread.cff.model import ViT
 from seedspread.cff.presets import ConfigError, check, to_toml
 from seedspread.cff.training.evaluation import final_diagnostics
-from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Trainer
+from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Trainer, model_of
 from seedspread.cff.training.model_file import check_parent
 from seedspread.cff.training.result import RunResult
 from seedspread.cff.training.state import Position, TrainingRun, Work
@@ -428,7 +427,7 @@ def _seconds_per_image(config: RunConfig, threads: int) -> float:
     runs = 1 if stack_of(config, threads, device.type) is None else worthwhile(config)
     images = config.training.batch_size if runs > 1 else min(_IMAGES, config.training.batch_size)
     classes = len(dataset_info(config.data.name).classes)
-    models = [LayerwiseModel(config, ViT.from_config(config.model, classes).to(device)) for _ in range(runs)]
+    models = [LayerwiseModel(config, model_of(config, classes).to(device)) for _ in range(runs)]
     batches = [_random_batch(config, model.views, images, classes, device) for model in models]
     trainer = trainer_of(models)
     sums = [EpochSums.empty(config.model.depth, device) for _ in models]

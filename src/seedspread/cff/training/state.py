@@ -20,7 +20,6 @@ from seedspread.cff.data.dataset import Dataset, Split
 from seedspread.cff.data.loader import Loader
 from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import RUNNER, margin_of
-from seedspread.cff.model import ViT
 from seedspread.cff.randomness import drawn_from, init_seed
 from seedspread.cff.training.evaluation import Diagnostics, Features, Probe, summarise, validation_loss
 from seedspread.cff.training.layerwise import (
@@ -29,6 +28,7 @@ from seedspread.cff.training.layerwise import (
     LayerwiseModel,
     below,
     load_module,
+    model_of,
     module_tensors,
 )
 from seedspread.cff.training.model_file import load_encoder, parent_of, save_model
@@ -184,7 +184,7 @@ class TrainingRun:
         self.threads = folder.begin(config.runtime.threads or self._usual_threads())
         device = dataset.train.images.device
         seed_of_weights = init_seed(config.seeds.stream("init"))
-        vit = drawn_from(seed_of_weights, lambda: ViT.from_config(config.model, len(dataset.classes)))
+        vit = drawn_from(seed_of_weights, lambda: model_of(config, len(dataset.classes)))
         if self._parent is not None and config.training.init_from:
             load_encoder(vit, self._parent)
         self.model = LayerwiseModel(config, vit.to(device), self.threads)
@@ -288,7 +288,11 @@ class TrainingRun:
             batch, layer = min(bad)
             raise self._not_finite("loss or gradient", layer, batch)
         vit = self.model.vit
-        for layer, module in [*enumerate(vit.layers), (len(vit.layers) - 1, vit.head)]:
+        for layer, module in [
+            *enumerate(vit.layers),
+            *enumerate(vit.losses),
+            (len(vit.layers) - 1, vit.head),
+        ]:
             if not all(bool(p.isfinite().all()) for p in module.parameters()):
                 raise self._not_finite("weights", layer, int(self.sums.batches) - 1)
 

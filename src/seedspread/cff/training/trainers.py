@@ -9,7 +9,7 @@ from seedspread.cff.config import RunConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES, features_of
 from seedspread.cff.loss import PairStatistics, pair_statistics
-from seedspread.cff.model import EMBEDDING_PARAMETERS
+from seedspread.cff.model import LayerLocal
 from seedspread.cff.training.fast import StackedTrainer
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
 from seedspread.cff.training.native.trainer import NativeTrainer
@@ -24,7 +24,8 @@ class AutogradTrainer(Trainer):
         (model,) = self.models = models
         self.model = model
         self._rule = model.config.training.rule
-        layers = [list(layer.parameters()) for layer in model.vit.layers]
+        both = zip(model.vit.layers, model.losses, strict=True)
+        layers = [[*layer.parameters(), *loss.parameters()] for layer, loss in both]
         if self._rule != "layer_local":
             layers = [[parameter for layer in layers for parameter in layer]]
         if self._rule == "cross_entropy":
@@ -42,16 +43,17 @@ class AutogradTrainer(Trainer):
 
     def _layer_local(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """Train each layer on the detached output of the one before; one graph is alive at a time."""
-        tokens, statistics = batch.images, None
-        for layer, module in enumerate(self.model.vit.layers):
+        model, statistics = self.model, None
+        tokens, targets = model.inputs(batch, self.epoch)
+        for layer, module in enumerate(model.vit.layers):
             self.optimisers[layer].zero_grad()
-            with self.model.autocast():
+            with model.autocast():
                 output = module(tokens)
-            pooled = output.mean(dim=1)
-            loss, statistics = self.model.losses[layer](pooled, batch.labels, return_statistics=True)
-            loss.backward()
-            tokens = output.detach()  # computed before the step
-            _add(sums, layer, number, loss, module, statistics)
+            pooled = model.vit.pool(output)
+            loss, statistics = model.loss(layer, pooled, targets, batch.labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+            tokens = model.losses[layer].hand_on(output.detach())  # computed before the step
+            _add(sums, layer, number, loss, model.vit, statistics)
             if update:
                 self.optimisers[layer].step()
         if statistics is not None:
@@ -61,13 +63,11 @@ class AutogradTrainer(Trainer):
         """Train all layers on one loss, gradients flowing through."""
         model = self.model
         self.optimisers[0].zero_grad()
+        inputs, targets = model.inputs(batch, self.epoch)
         with model.autocast():
-            features = model.vit.features(batch.images, stop_gradient=False)
+            features = model.vit.encode(inputs, stop_gradient=False)
         if self._rule == "end_to_end":
-            both = [
-                loss(layer, batch.labels, return_statistics=True)
-                for loss, layer in zip(model.losses, features, strict=True)
-            ]
+            both = [model.loss(i, pooled, targets, batch.labels) for i, pooled in enumerate(features)]
             losses, statistics = [loss for loss, _ in both], [seen for _, seen in both]
             total = torch.stack(losses).sum()
         else:
@@ -78,8 +78,8 @@ class AutogradTrainer(Trainer):
                 for layer, margin in zip(features, model.margins, strict=True)
             ]
         total.backward()  # type: ignore[no-untyped-call]
-        for layer, module in enumerate(model.vit.layers):
-            _add(sums, layer, number, losses[layer], module, statistics[layer])
+        for layer, loss in enumerate(losses):
+            _add(sums, layer, number, loss, model.vit, statistics[layer])
         if update:
             self.optimisers[0].step()
         sums.end_batch(statistics[0].positive_pairs, statistics[0].anchors)
@@ -94,11 +94,12 @@ class AutogradTrainer(Trainer):
 
 
 def _add(
-    sums: EpochSums, layer: int, batch: int, loss: Tensor, module: nn.Module, statistics: PairStatistics
+    sums: EpochSums, layer: int, batch: int, loss: Tensor, model: LayerLocal, statistics: PairStatistics
 ) -> None:
-    gradients = [p.grad for p in module.parameters() if p.grad is not None]
+    gradients = [p.grad for p in model.layers[layer].parameters() if p.grad is not None]
     norm = nn.utils.get_total_norm(gradients)  # Eq. grad_norm, left on the device
-    block_norm = norm if layer else nn.utils.get_total_norm(gradients[EMBEDDING_PARAMETERS:])
+    before = 0 if layer else model.embedding_parameters
+    block_norm = nn.utils.get_total_norm(gradients[before:]) if before else norm
     rate = statistics.saturated_pairs / max(statistics.positive_pairs, 1)
     sums.add_layer(layer, batch, loss.detach(), (norm, block_norm), rate, statistics.histogram)
 

@@ -1,0 +1,114 @@
+"""What the loss of a layer is (`LocalLoss`), and two beside SupCon: goodness and local cross entropy."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear, softplus
+
+# What the label's pixel is set to, in normalized units: about as bright as white.
+_BRIGHT = 2.0
+_SMALLEST = 1e-8
+
+
+class LocalLoss(nn.Module):
+    """The loss of one layer; a subclass has `forward(pooled, targets)`, which returns a scalar.
+
+    `pooled` is the layer's output, `(N, d)`; `targets` are the labels `(N,)`, unless `prepare` makes others.
+    Everything else is for losses that need it, and does nothing here. The hooks `prepare` and `prepare_test`
+    of the first layer's loss apply to the whole model.
+    """
+
+    views: ClassVar[int] = (
+        1  # augmented views of each image in a batch, all first views before all second ones
+    )
+
+    def build(self, width: int, classes: int) -> None:
+        """Create parameters of its own, for a layer of this width; the layer's optimizer trains them."""
+
+    def prepare(self, images: Tensor, labels: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the first layer is trained on for a batch, and the targets of all layers.
+
+        Further rows may follow those of the batch. `uniform` has a number in [0, 1) for each row: another one
+        in every epoch, and the same one if the run is killed and resumed.
+        """
+        return images, labels
+
+    def prepare_test(self, images: Tensor) -> Tensor:
+        """Return what the first layer sees of images whose features are wanted."""
+        return images
+
+    def hand_on(self, output: Tensor) -> Tensor:
+        """Return what the next layer sees of this layer's output."""
+        return output
+
+
+class GoodnessLoss(LocalLoss):
+    """Forward-Forward (Hinton 2022): high activity for images with their label, low with a wrong one.
+
+    With g the mean over the d entries of the squared pooled output, theta the threshold, g+ that of an image
+    in whose first pixels its label is embedded and g- with a wrong label,
+
+        loss = mean over images of  softplus(theta - g+) + softplus(g- - theta).
+
+    The label is one-hot in as many pixels as there are classes; features for the probe are taken with the
+    neutral label, each pixel with an equal share. The output is scaled to mean square 1 before it is handed
+    on, so that the next layer cannot read its goodness off its length.
+
+    Args:
+        threshold: theta.
+    """
+
+    def __init__(self, threshold: float = 2.0) -> None:
+        super().__init__()
+        self.threshold = threshold
+        self._classes = 0
+
+    def build(self, width: int, classes: int) -> None:
+        if classes < 2:
+            raise ValueError(f"goodness needs wrong labels, so two classes at least; got {classes}")
+        self._classes = classes
+
+    def prepare(self, images: Tensor, labels: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+        others = self._classes - 1
+        shift = 1 + (uniform * others).long().clamp(max=others - 1)
+        both = torch.cat([labels, (labels + shift) % self._classes])
+        one_hot = nn.functional.one_hot(both, self._classes).to(images.dtype)
+        is_true = torch.arange(len(both), device=labels.device) < len(labels)
+        return self._embedded(images.repeat(2, 1, 1, 1), one_hot), is_true
+
+    def prepare_test(self, images: Tensor) -> Tensor:
+        return self._embedded(images.clone(), images.new_full((1, self._classes), 1 / self._classes))
+
+    def _embedded(self, images: Tensor, shares: Tensor) -> Tensor:
+        """Write `(N, classes)` shares into the first pixels of every channel, in place."""
+        pixels = images.view(*images.shape[:2], -1)
+        if pixels.shape[2] < self._classes:
+            raise ValueError(f"goodness embeds {self._classes} classes in images of {pixels.shape[2]} pixels")
+        pixels[:, :, : self._classes] = _BRIGHT * shares[:, None]
+        return images
+
+    def hand_on(self, output: Tensor) -> Tensor:
+        square = output.float().square().flatten(1).mean(dim=1).clamp(min=_SMALLEST)
+        return output * square.rsqrt().to(output.dtype).view(-1, *[1] * (output.ndim - 1))
+
+    def forward(self, pooled: Tensor, is_true: Tensor) -> Tensor:
+        goodness = pooled.float().square().mean(dim=1)
+        missing = torch.where(is_true, self.threshold - goodness, goodness - self.threshold)
+        return softplus(missing).sum() / is_true.sum()
+
+
+class LocalCrossEntropy(LocalLoss):
+    """Cross entropy of a linear map of the layer's own, as in Mono-Forward (Gong, Li and Abdulla 2025).
+
+    With a the pooled output, M a matrix `(classes, d)` that is trained with the layer, and y the label,
+
+        loss = mean over images of  -log softmax(M a)_y.
+    """
+
+    def build(self, width: int, classes: int) -> None:
+        self.projection = nn.Parameter(torch.empty(classes, width))
+        nn.init.kaiming_uniform_(self.projection, a=5**0.5)  # as nn.Linear has it
+
+    def forward(self, pooled: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(linear(pooled.float(), self.projection), labels)
