@@ -77,6 +77,8 @@ def test_a_checkpoint_from_before_block_norms_goes_on(tmp_path: Path) -> None:
         {"training__optimizer": "sgd", "training__rule": "cross_entropy", "training__schedule": "cosine"},
         {"training__rule": "end_to_end", "objective__margin_warmup_epochs": 2, "training__optimizer": "adam"},
         {"training__select": "best_val_loss", "objective__margin_warmup_epochs": 1.3},
+        {"objective__loss": "goodness"},
+        {"objective__loss": "local_cross_entropy", "training__optimizer": "sgd"},
         pytest.param(
             {
                 "runtime__implementation": "native",
