@@ -15,6 +15,7 @@ HASHES = {
     "dose": "cd9aff6664f8b3d1",
     "fashion-mnist": "c37a24fff74f615d",
     "locality": "91c7f6d60f8724dd",
+    "local-rules": "ec317fd97d5f7527",
     "margin": "51198dc59f0a1185",
     "pair-density": "3fc17be3434aa0c7",
     "rounding": "dfb72db22079fc23",
