@@ -1,4 +1,4 @@
-"""What net ratios, churn and tails promise: coverage, levels and power by simulation, and the published runs.
+"""What net ratios, churn and failure rates promise, by simulation and on the published runs.
 
 The table stands in docs/further.md.
 """
@@ -19,9 +19,8 @@ from seedspread.render.terminal import Terminal
 from seedspread.stats.churn import churn_of
 from seedspread.stats.classic import seed_means_test
 from seedspread.stats.failures import difference_of, rate_of
-from seedspread.stats.groups import Floats, Group
+from seedspread.stats.groups import Floats
 from seedspread.stats.seed_summaries import net_ratio, noise_from_predictions
-from seedspread.stats.tails import tails
 
 SIZES = (3, 5, 7, 10, 20, 24)
 # Of the published runs: subsets of seeds, and all.
@@ -34,7 +33,6 @@ _SCENES = {
     "only tastes, ×1.1": ((0.05, 0.33), (0.05, 0.3)),
     "only skill, ×3": ((0.15, 0.3), (0.05, 0.3)),
 }
-_NONE = np.empty(0, np.intp)
 
 
 def net(n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
@@ -80,23 +78,6 @@ def churn(n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
             rejected[k] = p is not None and p < 0.05, 2 * min(f.cdf(ratio), f.sf(ratio)) < 0.05
         for name, rate in zip(("churn", "variance of accuracy"), rejected.mean(axis=0), strict=True):
             found[f"{scene}: {name} differs"] = float(rate)
-    return found
-
-
-def quantiles(n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
-    """Coverage of a quantile's interval and of a difference, at four times as many seeds."""
-    found = {}
-    for name, shape in (("normal", stats.norm()), ("t5", stats.t(5)), ("gamma(2)", stats.gamma(2))):
-        hits = []
-        for _ in range(draws):
-            drawn = shape.rvs((2, 4 * n), random_state=rng)
-            sides = Group.of(drawn[0]), Group.of(drawn[1])
-            q = tails(sides, (_NONE, _NONE), "higher", None, 0.25, 0.95).quantiles
-            ends = (q.arm.interval, q.difference.interval) if q else (None, None)
-            truth = (float(shape.ppf(0.25)), 0.0)
-            hits.append([i is not None and t in i for i, t in zip(ends, truth, strict=True)])
-        for what, rate in zip(("", " difference"), np.mean(hits, axis=0), strict=True):
-            found[f"25% quantile{what} of 4n seeds, {name}: coverage"] = float(rate)
     return found
 
 
@@ -151,7 +132,7 @@ def run(
     found: dict[str, list[str]] = {}
     for n in track(SIZES, "simulating", console=Terminal(stderr=True)):
         rng = np.random.default_rng(n)
-        parts = (net(n, draws, rng), churn(n, draws, rng), quantiles(n, draws, rng), rates(n))
+        parts = (net(n, draws, rng), churn(n, draws, rng), rates(n))
         for name, rate in (item for part in parts for item in part.items()):
             found.setdefault(name, []).append(f"{100 * rate:.1f}")
     for name, cells in published(min(draws, 100), np.random.default_rng(0)):

@@ -21,7 +21,6 @@ from seedspread.stats.tolerance import MeanTest, bound, mean_level
 PAST = (5, 10, 30, 60)
 NEW = (1, 3, 5)
 ALPHAS = (0.05, 0.01)
-ITEMS = 200
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class Condition:
     title: str
     draw: Callable[[np.random.Generator, tuple[int, ...]], Floats]
     below: Callable[[float], float]
-    items: int | None = None
 
 
 def _worse(name: str) -> Condition:
@@ -44,33 +42,12 @@ def _worse(name: str) -> Condition:
     )
 
 
-def _accuracy(share: float, items: int | None) -> Condition:
-    def below(x: float) -> float:
-        return float(stats.binom.cdf(np.ceil(round(x * ITEMS, 6)) - 1, ITEMS, share))
-
-    title = f"accuracy {share:.0%} of {ITEMS} items{', --items' if items else ''}"
-    return Condition(title, lambda rng, size: rng.binomial(ITEMS, share, size) / ITEMS, below, items)
+CONDITIONS = (_worse("normal"), _worse("t5"), _worse("skewed"))
 
 
-CONDITIONS = (
-    _worse("normal"),
-    _worse("t5"),
-    _worse("skewed"),
-    _accuracy(0.9, ITEMS),
-    _accuracy(0.98, ITEMS),
-)
-
-
-def scaled(values: Floats, items: int | None) -> Floats:
-    """Return accuracies as the gate takes them."""
-    return values if items is None else np.arcsin(np.sqrt((values * items + 0.375) / (items + 0.75)))
-
-
-def false_alarms(past: Floats, new: Floats, items: int | None = None) -> dict[float, float]:
+def false_alarms(past: Floats, new: Floats) -> dict[float, float]:
     """Return how often (e, k) new runs fail by (e, n) past ones, in per cent, by level."""
     (draws, n), k = past.shape, new.shape[1]
-    past, new = scaled(past, items), scaled(new, items)
-    known = None if items is None else 0.5 / (items + 0.5) ** 0.5
     spread = np.ones(draws)
     if mean_level(n, k, 0.05) < 0.05:
         pairs = [(Group.of(x), Group.of(h, np.arange(k, k + n))) for h, x in zip(past, new, strict=True)]
@@ -79,7 +56,7 @@ def false_alarms(past: Floats, new: Floats, items: int | None = None) -> dict[fl
     out = {}
     for alpha in ALPHAS:
         level = mean_level(n, k, alpha)
-        means = [MeanTest(h, x, level, known).p_below() for h, x in zip(past, new, strict=True)]
+        means = [MeanTest(h, x, level).p_below() for h, x in zip(past, new, strict=True)]
         worse = np.array([p is not None and p < level for p in means])
         out[alpha] = 100 * float(np.mean(worse | (spread < alpha - level)))
     return out
@@ -89,19 +66,12 @@ def measured(condition: Condition, n: int, draws: int) -> dict[str, Any]:
     """Return the confidence of the bound, and how often healthy new runs fail, in per cent."""
     rng = np.random.default_rng([CONDITIONS.index(condition), n])
     past = condition.draw(rng, (draws, n))
-    known = None if condition.items is None else 0.5 / (condition.items + 0.5) ** 0.5
-    held = []
-    for values in past:
-        found = bound(scaled(values, condition.items), 0.05, 0.95, known)
-        value = -np.inf if found is None else found.value
-        if condition.items is not None:
-            count = np.sin(max(value, 0.0)) ** 2 * (condition.items + 0.75) - 0.375
-            value = max(count, 0.0) / condition.items
-        held.append(condition.below(value) <= 0.05)
+    bounds = [bound(values, 0.05, 0.95) for values in past]
+    held = [one is not None and condition.below(one.value) <= 0.05 for one in bounds]
     row = {"condition": condition.title, "past": n, "confidence": 100 * float(np.mean(held))}
     for k in NEW:
         some = draws if k < FEWEST_SEEDS else draws // 2  # the spread takes its time
-        rates = false_alarms(past[:some], condition.draw(rng, (some, k)), condition.items)
+        rates = false_alarms(past[:some], condition.draw(rng, (some, k)))
         row |= {f"{k} new, {alpha:.0%}": rate for alpha, rate in rates.items()}
     return row
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.script import AsJson, main
-from seedspread.analysis.published import EXCESS_KURTOSIS, degrees_of_freedom
+from seedspread.analysis.published import EXCESS_KURTOSIS
+from seedspread.stats.pooled_sd import degrees_of_freedom
 
 SIZES = (5, 10, 20, 40)
 Floats = NDArray[np.float64]
@@ -26,7 +27,7 @@ def rejected(shape: str, n: int, ratio: float, kurtosis: float, draws: int) -> f
     """Return the share of experiments in which the F test at 5% rejects equal variances."""
     samples = SHAPES[shape](np.random.default_rng([n, draws]), (2, draws, n))
     variances = samples.var(axis=2, ddof=1)
-    df = degrees_of_freedom(n, kurtosis)
+    df = degrees_of_freedom(n - 1, n, kurtosis)
     tails = stats.f.sf(ratio * variances[0] / variances[1], df, df)
     return float((np.minimum(tails, 1 - tails) < 0.025).mean())
 

@@ -81,7 +81,6 @@ def answers(condition: Condition, n: int, ratio: float, draws: int) -> list[Judg
             (),
             Group.of(v[:, 0], np.arange(n), "a"),
             Group.of(v[:, 1], np.arange(first, first + n), "b"),
-            (0, 0),
         )
         for v in values
     ]

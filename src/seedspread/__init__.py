@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from seedspread.analysis.gate import gate
     from seedspread.analysis.published import audit_means, check, review
     from seedspread.analysis.sd import audit_sd
-    from seedspread.analysis.seeds import bound_budget, seed_budget
-    from seedspread.analysis.sequential import Look
+    from seedspread.analysis.seeds import seed_budget
     from seedspread.cff.config import RunConfig
     from seedspread.cff.data.augment import augment
     from seedspread.cff.data.dataset import load
@@ -43,7 +42,6 @@ __all__ = [
     "ArrayDataset",
     "ClampMonitor",
     "Loader",
-    "Look",
     "RunConfig",
     "Store",
     "Study",
@@ -54,7 +52,6 @@ __all__ = [
     "audit_means",
     "audit_sd",
     "augment",
-    "bound_budget",
     "check",
     "churn",
     "clamp_activation_rate",
@@ -80,7 +77,6 @@ _HOME = {
     "ArrayDataset": "seedspread.cff.data.own",
     "ClampMonitor": "seedspread.cff.monitor",
     "Loader": "seedspread.cff.data.loader",
-    "Look": "seedspread.analysis.sequential",
     "RunConfig": "seedspread.cff.config",
     "Store": "seedspread.runs.store",
     "Study": "seedspread.study.study",
@@ -91,7 +87,6 @@ _HOME = {
     "audit_means": "seedspread.analysis.published",
     "audit_sd": "seedspread.analysis.sd",
     "augment": "seedspread.cff.data.augment",
-    "bound_budget": "seedspread.analysis.seeds",
     "check": "seedspread.analysis.published",
     "churn": "seedspread.analysis.churn",
     "clamp_activation_rate": "seedspread.cff.loss",

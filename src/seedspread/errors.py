@@ -76,7 +76,7 @@ def spoken(text: str) -> str:
     """Return advice as the user can follow it: `--seed run` on a terminal, `seed='run'` in Python."""
     if in_terminal.get():
         return text
-    return _OPTION.sub(_as_argument, re.sub(r"--look (\w+) --of (\w+)", r"look=Look(\1, \2)", text))
+    return _OPTION.sub(_as_argument, text)
 
 
 def _as_argument(option: re.Match[str]) -> str:

@@ -44,9 +44,9 @@ def test_the_papers_table_gets_the_seed_as_unit_and_the_papers_figure_beside_it(
     assert 0.003 < c.headline.p < 0.07  # between F, which takes normal values, and the jackknife
     assert c.headline.pairs == 7
     assert c.twins[0].correlation == pytest.approx(0.81, abs=0.005)
-    assert c.performance is not None
-    assert c.performance.mean.difference.interval is not None
-    assert 0 in c.performance.mean.difference.interval  # neither is better on average
+    assert c.means is not None
+    assert c.means.interval is not None
+    assert 0 in c.means.interval  # neither is better on average
 
 
 def test_every_test_says_why_and_what_it_assumes() -> None:
@@ -57,13 +57,7 @@ def test_every_test_says_why_and_what_it_assumes() -> None:
             assert test.p is not None or test.interval is not None or test.note
 
 
-def test_the_same_random_seed_gives_the_same_bytes_and_another_does_not() -> None:
-    one, two_, other = paper().to_json(), paper().to_json(), paper(random_seed=1).to_json()
-    assert one == two_
-    assert one != other
-
-
-def test_the_order_of_rows_does_not_matter_where_nothing_is_drawn() -> None:
+def test_the_order_of_rows_does_not_matter() -> None:
     rows = published_table()
     rows = rows[rows["setting"] == "cifar100"]
     mixed = rows.sample(frac=1, random_state=3)
@@ -71,7 +65,7 @@ def test_the_order_of_rows_does_not_matter_where_nothing_is_drawn() -> None:
         audit(r, "accuracy", "margin_type", "subtract", "stability").comparisons[0] for r in (rows, mixed)
     )
     assert one.headline.p == pytest.approx(other.headline.p)
-    assert one.test("permutation").p == pytest.approx(other.test("permutation").p)
+    assert one.test("pitman_morgan").p == pytest.approx(other.test("pitman_morgan").p)
 
 
 def test_datasets_are_adjusted_together_and_stand_in_a_forest() -> None:
@@ -130,7 +124,7 @@ finite = st.floats(-1e6, 1e6).map(lambda v: round(v, 3))
 @settings(max_examples=30, deadline=None)
 @given(st.lists(finite, min_size=1, max_size=9), st.lists(finite, min_size=1, max_size=9))
 def test_no_input_gives_a_nan_or_an_error(x: list[float], y: list[float]) -> None:
-    result = two(x, y, resamples=100)
+    result = two(x, y)
     for form in (result.to_text(), result.to_markdown(), result.to_latex()):
         assert "nan" not in form
         assert "None" not in form
@@ -144,14 +138,14 @@ def test_ties_and_missing_cells_are_no_error(values: list[float], missing: int) 
     rows = [("new" if i < 4 else "old", "xy"[i % 2], i % 4 // 2, v) for i, v in enumerate(values)]
     rows = [row for i, row in enumerate(rows) if i != missing]
     frame = pd.DataFrame(rows, columns=["group", "mode", "seed", "value"])
-    result = audit(frame, "value", "group", "old", "mode", resamples=100)
+    result = audit(frame, "value", "group", "old", "mode")
     assert "nan" not in result.to_text()
 
 
 def test_json_has_everything_and_no_infinity() -> None:
-    values = json.loads(two([1.0, 2, 3, 9], [1.0, 1, 1, 2], resamples=200).to_json())
+    values = json.loads(two([1.0, 2, 3, 9], [1.0, 1, 1, 2]).to_json())
     assert values["comparisons"][0]["tests"][0]["key"] == "headline"
-    assert {"comparisons", "forest", "forests", "rows", "random_seed", "values"} <= set(values)
+    assert {"comparisons", "forest", "forests", "rows", "values"} <= set(values)
 
 
 def test_latex_is_booktabs_and_escaped() -> None:
@@ -220,7 +214,6 @@ def test_the_blocks_of_an_arm_do_not_reach_its_neighbour(many: int) -> None:
     ("options", "message"),
     [
         ({"level": 1.0}, "level"),
-        ({"resamples": 10}, "resamples"),
         ({"test_size": 1}, "test_size"),
     ],
 )
@@ -240,7 +233,7 @@ def test_uncorrelated_twins_are_not_blamed() -> None:
         ],
         columns=["group", "mode", "seed", "value"],
     )
-    c = audit(rows, "value", "group", "old", "mode", resamples=100).comparisons[0]
+    c = audit(rows, "value", "group", "old", "mode").comparisons[0]
     assert all(t.p is not None and t.p > 0.05 for t in c.twins)
     assert not any("overstates" in w for w in c.warnings)
 
@@ -255,7 +248,7 @@ def test_a_chance_tie_is_no_copy() -> None:
         ],
         columns=["group", "mode", "seed", "value"],
     )
-    c = audit(rows, "value", "group", "old", "mode", resamples=100).comparisons[0]
+    c = audit(rows, "value", "group", "old", "mode").comparisons[0]
     assert c.twins[0].identical == 1
     assert not any("cop" in w for w in c.warnings)
 
@@ -267,7 +260,7 @@ def test_seeds_are_counted_not_cells() -> None:
         [(g, "xy"[s // 5], s, rng.normal()) for g in ("new", "old") for s in range(10)],
         columns=["group", "mode", "seed", "value"],
     )
-    c = audit(rows, "value", "group", "old", "mode", resamples=100).comparisons[0]
+    c = audit(rows, "value", "group", "old", "mode").comparisons[0]
     assert c.seeds == (10, 10)
     assert any(line.startswith("10 seeds reliably detect") for _, line in asides(c))
 
@@ -287,13 +280,13 @@ def test_blocks_with_different_means_are_no_clusters() -> None:
         ],
         columns=["group", "mode", "seed", "value"],
     )
-    assert audit(rows, "value", "group", "old", "mode", resamples=100).comparisons[0].failures is None
+    assert audit(rows, "value", "group", "old", "mode").comparisons[0].failures is None
 
 
 def test_groups_that_share_a_baseline_make_no_forest() -> None:
     rng = np.random.default_rng(0)
     rows = table({g: list(rng.normal(size=8)) for g in ("a", "b", "ref")})
-    assert audit(rows, "value", "group", "ref", resamples=100).forest is None
+    assert audit(rows, "value", "group", "ref").forest is None
 
 
 def test_explanations_are_whole_sentences_at_any_width() -> None:
@@ -326,7 +319,6 @@ def test_comparisons_as_a_frame_and_a_figure() -> None:
         "value",
         "group",
         "ref",
-        resamples=100,
     )
     frame = result.to_frame()
     assert list(frame["group"]) == ["a", "b"]
@@ -355,21 +347,10 @@ def test_a_comparison_alone_is_a_row_and_a_figure_of_its_ratios() -> None:
 
 def test_three_arms_without_a_baseline_are_drawn_in_three_colours() -> None:
     rng = np.random.default_rng(0)
-    result = audit(table({g: list(rng.normal(size=6)) for g in "abc"}), "value", "group", resamples=100)
+    result = audit(table({g: list(rng.normal(size=6)) for g in "abc"}), "value", "group")
     marks = [m for panel in audit_chart(result).panels[1:] for m in panel.marks if m.kind == "dots"]
     assert len({(m.name, m.colour) for m in marks}) == len({m.colour for m in marks}) == 3
     assert "<img" in result._repr_html_()
-
-
-def test_details_say_which_arm_is_better_and_how() -> None:
-    result = audit(table({"new": [1.0, 2, 4, 9, 3], "old": [1.0, 2, 2, 3, 2]}), "value", "group", "old")
-    p = result.comparisons[0].performance
-    assert p is not None
-    text = result.to_text(details=True)
-    assert "Which is better (higher is;" in text
-    assert f"{p.mean.arm.value:.3g}" in text
-    lower = audit(table({"new": [1.0, 2, 4], "old": [1.0, 2, 2]}), "value", "group", "old", better="lower")
-    assert "Which is better (lower is;" in lower.to_text(details=True)
 
 
 def test_ipython_prints_results_as_text() -> None:

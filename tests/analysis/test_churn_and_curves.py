@@ -1,7 +1,6 @@
 """`churn` and `curves` from a store, from logs and from tables; the page; and what they refuse."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pandas as pd
 import pytest
 
 import seedspread
-from seedspread import Study, audit, churn, curves
+from seedspread import Study, churn, curves
 from seedspread.errors import SeedspreadError
 from seedspread.runs.folder import RunFolder
 from seedspread.tables.predictions import stored
@@ -220,27 +219,6 @@ def test_predictions_of_different_test_sets_are_refused(tmp_path: Path) -> None:
         )
     with pytest.raises(SeedspreadError, match="run two was tested on other examples than run one"):
         stored([str(tmp_path / "one"), str(tmp_path / "two")])
-
-
-def test_an_audit_tells_tails_where_they_are_asked_for(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    values = rng.normal(0.9, 0.01, 80)
-    table = pd.DataFrame({"m": ["a"] * 40 + ["b"] * 40, "seed": [*range(40)] * 2, "acc": values})
-    table.loc[75:, "acc"] = [0.5, 0.5, 0.6, np.nan, np.nan]
-    table.to_csv(tmp_path / "t.csv", index=False)
-    asked = ("audit", str(tmp_path / "t.csv"), "--value", "acc", "--group", "m", "--baseline", "a")
-    shown = seedspread_here(*asked, "--tail", "0.7", "--quantile", "0.1").stdout
-    assert "5 of 40" in shown
-    assert re.search(r"a +0 of 40 +0 +0 to 8\.8", shown)
-    assert "failed ones included" in shown
-    assert "failed ones included" not in seedspread_here(*asked).stdout
-    tails = audit(table, "acc", "m", "a", tail=0.7, quantile=0.1, scale="logit").comparisons[0].tails
-    assert tails is not None
-    assert (tails.counts, tails.seeds) == ((5, 0), (40, 40))
-    for wrong in (("--tail", "nan"), ("--quantile", "0.9")):
-        done = seedspread_here(*asked, *wrong)
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert wrong[0][2:] in done.stderr
 
 
 def test_two_runs_of_one_seed_are_no_curve() -> None:

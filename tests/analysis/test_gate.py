@@ -101,25 +101,6 @@ def test_failed_runs_are_no_values_and_fail_by_their_number() -> None:
     assert (guessing.gates[0].new.failed, guessing.word) == (2, "FAIL")
 
 
-def test_accuracies_of_items_stay_within_their_range() -> None:
-    past = 1 - RNG.binomial(200, 0.01, 20) / 200
-    bounded = gate({"accuracy": past}, value="accuracy", items=200).gates[0].bounds[0].value
-    plain = gate({"accuracy": 1 - past}, value="accuracy", better="lower", items=200).gates[0].bounds[0].value
-    assert 0.9 < bounded < past.min()
-    assert bounded == pytest.approx(1 - plain)
-    perfect = {"accuracy": [1.0] * 10}
-    assert gate(perfect, value="accuracy").word == "CAN'T TELL"
-    with_items = gate(perfect, value="accuracy", items=200).gates[0].bounds[0]
-    assert with_items.method == "binomial"
-    assert 0.95 < with_items.value < 1.0
-    assert judged(0.9, past=[1.0] * 10, items=200).word == "FAIL"
-    assert judged(1.0, past=[1.0] * 10, items=200).passed
-    assert judged(0.9, past=[1.0] * 10).word == "CAN'T TELL"
-    assert judged(0.9, past=[1.0] * 30).word == "FAIL"  # one of 31 runs, and the worst
-    with pytest.raises(TableError, match="items"):
-        gate({"val_loss": [300.0, 310.0, 320.0]}, value="val_loss", items=10)
-
-
 def test_gates_of_several_metrics_and_groups_are_adjusted_together() -> None:
     tests = [f"t{k}" for k in range(6)]
     past = pd.DataFrame({"test": np.repeat(tests, 30), "accuracy": np.tile(PAST, 6), "f1": np.tile(PAST, 6)})
@@ -138,22 +119,6 @@ def test_gates_of_several_metrics_and_groups_are_adjusted_together() -> None:
     ]
     missing = gate(past, new[1:], "accuracy", "test")
     assert (missing.word, missing.gates[0].why) == ("CAN'T TELL", "no new run")
-
-
-def test_drift_is_told_by_date_commit_or_number() -> None:
-    days = pd.date_range("2026-01-01", periods=30).strftime("%Y-%m-%d")
-    table = pd.DataFrame({"date": days, "accuracy": PAST - 0.002 * np.arange(30), "seed": np.arange(30) % 5})
-    result = gate(table.sample(frac=1, random_state=0), value="accuracy", order="date")
-    assert list(result.gates[0].past.order) == list(days)
-    assert "the mean of past runs falls with date (Mann-Kendall test, p < 0.001)" in result.to_text(width=200)
-    still = gate(table.assign(accuracy=PAST), value="accuracy", order="date")
-    assert not still.cautions(still.gates[0])
-    by_commit = gate(table.rename(columns={"date": "commit"}), value="accuracy", order="commit")
-    assert "commit is taken in the order of the table." in by_commit.notes
-    weeks = table.assign(week=np.arange(30) // 5).drop(columns="date")
-    assert gate(weeks, value="accuracy", order="week").gates[0].drift is not None
-    with pytest.raises(TableError, match="no column 'dat'"):
-        gate(table, value="accuracy", order="dat")
 
 
 def test_a_store_is_gated_by_what_its_study_asks(tmp_path: Path) -> None:
@@ -180,7 +145,7 @@ def test_a_picture_shows_runs_mean_and_bound(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [({"alpha": 0.7}, "alpha"), ({"confidence": 1.0}, "confidence"), ({"margin": -1.0}, "margin"),
-     ({"equivalence": 1.0}, "equivalence"), ({"items": 1}, "items"), ({"falsealarms": 0.1}, "no argument"),
+     ({"equivalence": 1.0}, "equivalence"), ({"falsealarms": 0.1}, "no argument"),
      ({"two_sided": True, "better": "higher"}, "two_sided")],
 )  # fmt: skip
 def test_rules_that_cannot_be_are_refused(options: dict[str, Any], said: str) -> None:
@@ -206,18 +171,3 @@ def test_a_run_that_is_far_off_never_passes(past: Any, n: int) -> None:
 def test_units_are_not_guessed_between_history_and_new_runs() -> None:
     with pytest.raises(TableError, match="per cent in one table and like shares in the other"):
         judged(0.86, 0.90, past=100 * PAST)
-    with pytest.raises(TableError, match="is for accuracies and rates"):
-        gate({"loss": [1.2, 1.5, 2.1, 1.9]}, {"loss": [1.0]}, "loss", items=100)
-
-
-def test_items_count_beside_a_margin_too() -> None:
-    assert judged(0.70, past=[0.85] * 8, items=1000, margin=0.01).word == "FAIL"
-
-
-def test_an_order_has_dates_in_all_rows_or_in_none() -> None:
-    rows = pd.DataFrame({"accuracy": PAST[:6], "date": [f"2026-01-{day:02d}" for day in range(1, 7)]})
-    rows.loc[3, "date"] = "yesterday"
-    with pytest.raises(TableError, match=r"column 'date' has no date in row 5"):
-        gate(rows, value="accuracy", order="date")
-    with pytest.raises(TableError, match="is the column of the value"):
-        gate(rows, value="accuracy", order="accuracy")

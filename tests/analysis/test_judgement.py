@@ -64,7 +64,7 @@ def frame(ratios: list[float], groups: str = "ab", seeds: int = 8, seed: int = 0
 
 def audited(ratios: list[float], **options: object) -> AuditResult:
     rows = frame(ratios, **options)  # type: ignore[arg-type]
-    return audit(rows, "score", "arm", "b", by="data", resamples=100)
+    return audit(rows, "score", "arm", "b", by="data")
 
 
 def test_three_groups_have_a_mean_over_strata_each() -> None:
@@ -125,11 +125,9 @@ class TestWords:
 
     def test_many_equal_seeds_are_a_no(self) -> None:
         rows = frame([1.0], seeds=150)
-        c = audit(rows, "score", "arm", "b", resamples=100).comparisons[0]
+        c = audit(rows, "score", "arm", "b").comparisons[0]
         assert c.word == "NO"
-        assert c.headline.within is not None
-        assert c.headline.within > 0.95
-        narrow = audit(rows, "score", "arm", "b", resamples=100, equivalence=1.05).comparisons[0]
+        narrow = audit(rows, "score", "arm", "b", equivalence=1.05).comparisons[0]
         assert narrow.word == "CAN'T TELL"
 
     def test_the_verdict_quotes_the_adjusted_interval(self) -> None:
@@ -142,7 +140,7 @@ class TestWords:
         assert f"{first.headline.adjusted_interval.low:.2g}" in first.verdict
 
 
-ANY = audit(frame([2.0], seeds=5), "score", "arm", "b", resamples=100).comparisons[0]
+ANY = audit(frame([2.0], seeds=5), "score", "arm", "b").comparisons[0]
 
 
 def _headline(estimate: FromJackknife, level: float) -> Headline:
@@ -158,11 +156,8 @@ def test_the_headlines_numbers_belong_together() -> None:
     assert estimate is not None
     assert h.above_1 is not None
     assert h.p == pytest.approx(2 * min(h.above_1, 1 - h.above_1))
-    assert h.within == pytest.approx(1 - (h.above_2 or 0) - (h.below_half or 0))
     assert h.interval is not None
-    assert h.at_most is not None
-    assert h.interval.low < (h.at_least or 0) < (h.ratio or 0) < h.at_most < h.interval.high
-    assert estimate.below(np.log(h.at_most)) == pytest.approx(0.95, abs=1e-6)
+    assert h.interval.low < (h.ratio or 0) < h.interval.high
 
 
 def test_beyond_500_comparisons_the_jackknife_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +206,7 @@ def test_many_comparisons_fit_a_screen_and_cut_no_number(width: int) -> None:
 @pytest.mark.parametrize(("seeds", "word"), [(3, "CAN'T TELL"), (4, "CAN'T TELL"), (5, "YES")])
 def test_fewer_than_five_seeds_cannot_tell(seeds: int, word: str) -> None:
     """An exact permutation test of 3 against 3 cannot go below 0.1, whatever the ratio."""
-    c = audit(frame([1e6], seeds=seeds), "score", "arm", "b", resamples=100).comparisons[0]
+    c = audit(frame([1e6], seeds=seeds), "score", "arm", "b").comparisons[0]
     assert c.word == word
     assert (c.headline.interval is None) == (word != "YES")
     assert c.headline.ratio is not None
@@ -264,7 +259,7 @@ def test_no_yes_contradicts_the_sample(
     x, y = values_of(first, n, scale, rng), values_of(second, n, 1.0, rng)
     seeds = [*range(n), *(range(n) if shared else range(n, 2 * n))]
     table = pd.DataFrame({"score": [*x, *y], "arm": ["x"] * n + ["y"] * n, "seed": seeds})
-    c = audit(table, "score", "arm", "y", resamples=100).comparisons[0]
+    c = audit(table, "score", "arm", "y").comparisons[0]
     raw = x.var(ddof=1) / y.var(ddof=1)
     assert c.headline.raw_ratio == pytest.approx(raw)
     if c.word == "YES":
@@ -274,7 +269,7 @@ def test_no_yes_contradicts_the_sample(
 def doubted(x: np.ndarray, y: np.ndarray, value: str = "score", **options: object) -> Comparison:
     table = pd.DataFrame({value: [*x, *y], "arm": ["x"] * len(x) + ["y"] * len(y)})
     seeds = pd.Series([*range(len(x)), *range(100, 100 + len(y))])
-    found = audit(table.assign(seed=seeds), value, "arm", "y", resamples=100, **options)  # type: ignore[arg-type]
+    found = audit(table.assign(seed=seeds), value, "arm", "y", **options)  # type: ignore[arg-type]
     return found.comparisons[0]
 
 

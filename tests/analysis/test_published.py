@@ -11,7 +11,8 @@ from scipy import stats
 
 from benchmarks.published import rejected
 from seedspread import audit, audit_means, check, review
-from seedspread.analysis.published import EXCESS_KURTOSIS, degrees_of_freedom
+from seedspread.analysis.published import EXCESS_KURTOSIS
+from seedspread.stats.pooled_sd import degrees_of_freedom
 from seedspread.tables.question import TableError
 from seedspread.tables.summaries import mean_and_sd
 from tests.commands import seedspread_here
@@ -41,12 +42,14 @@ def test_what_is_none(text: str) -> None:
 def test_degrees_of_freedom_give_log_variances_the_variance_that_the_kurtosis_implies() -> None:
     """Var(log s²) is about 2/(n-1) + kurtosis/n; that of a chi-square's logarithm about 2/df."""
     for n in (5, 10, 40):
-        assert 2 / degrees_of_freedom(n) == pytest.approx(2 / (n - 1) + EXCESS_KURTOSIS / n)
+        assert 2 / degrees_of_freedom(n - 1, n, EXCESS_KURTOSIS) == pytest.approx(
+            2 / (n - 1) + EXCESS_KURTOSIS / n
+        )
 
 
 def test_the_f_interval_and_welch_are_those_of_scipy() -> None:
     (c,) = check("10.0000±1.5000", "11.0000±3.0000", n=12).comparisons
-    df = degrees_of_freedom(12)
+    df = degrees_of_freedom(11, 12, EXCESS_KURTOSIS)
     ends = stats.f.ppf([0.975, 0.025], df, df)
     assert c.ratio == pytest.approx(4)
     assert (c.interval.low, c.interval.high) == pytest.approx(4 / ends, rel=1e-3)

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from seedspread import audit, audit_factors, audit_sd, bound_budget
+from seedspread import audit, audit_factors, audit_sd
 from seedspread.errors import SeedspreadError
-from seedspread.stats.planning import BudgetError
 from seedspread.tables.question import TableError
 from tests.analysis.made import runs
 from tests.commands import seedspread_here
@@ -168,8 +167,6 @@ def test_a_bound_is_met_not_met_or_open() -> None:
     table = runs({"tight": 0.01, "wide": 0.2, "near": 0.045}, 20)
     words = {a.of: a.word for a in audit_sd(table, "score", "arm", sd_below=0.05).found}
     assert words == {"tight": "YES", "wide": "NO", "near": "CAN'T TELL"}
-    relative = audit_sd(table, "score", "arm", baseline="near", at_most=1.5).found
-    assert {a.of: a.word for a in relative} == {"tight vs near": "YES", "wide vs near": "NO"}
     alone = audit_sd(table.query("arm == 'tight'")[["score", "seed"]], "score", sd_below=0.05)
     assert [(a.of, a.word, a.seeds) for a in alone.found] == [("", "YES", 20)]
     few = audit_sd(runs({"tight": 0.001}, 4), "score", "arm", sd_below=1.0)
@@ -183,23 +180,12 @@ def test_questions_about_an_sd_that_cannot_be_asked_are_one_line() -> None:
         ({}, "one question"),
         ({"sigma": 0.0}, "positive"),
         ({"sd_below": float("nan")}, "positive"),
-        ({"at_most": 2.0}, "name its level with baseline"),
     ]
     for options, said in asked:
         with pytest.raises(TableError, match=said):
             audit_sd(table, "score", "arm", **options)
     with pytest.raises(TableError, match="there is no sd"):
         audit_sd(table.assign(score=1.0), "score", "arm", sd_below=1.0)
-
-
-def test_seeds_for_a_bound_reach_the_power_that_was_asked_for() -> None:
-    for planned in (bound_budget(0.5, sd=0.3), bound_budget(2.0), bound_budget(0.5, sd=0.3, power=0.95)):
-        assert planned.values["power"] >= 0.8
-    assert bound_budget(2.0, ratio=2.0).values["seeds"] > bound_budget(2.0).values["seeds"]
-    n = bound_budget(0.5, sd=0.3).values["seeds"]
-    assert bound_budget(0.5, sd=0.3, n=n - 1).values["power"] < 0.8
-    with pytest.raises(BudgetError, match="must lie above"):
-        bound_budget(0.2, sd=0.3)
 
 
 def test_the_terminal_asks_the_same_questions(tmp_path: Path) -> None:
@@ -214,15 +200,12 @@ def test_the_terminal_asks_the_same_questions(tmp_path: Path) -> None:
         "audit", str(table), "--value", "score", "--group", "arm", "--sigma", "0.013", "--json"
     )
     assert json.loads(done.stdout)["found"][0]["word"] == "NO"
-    done = seedspread_here("seeds", "--bound", "0.5", "--sd", "0.3")
-    assert "show that the sd is below 0.5 if it is 0.3" in done.stdout
     for arguments, said in (
         (
             ("audit", str(path), "--value", "score", "--factors", "opt,aug", "--group", "lr"),
             "--group does not go",
         ),
         (("audit", str(path), "--value", "score", "--factors", "opt"), "--factors takes two columns"),
-        (("seeds", "--bound", "2", "--se", "1"), "--bound goes with"),
     ):
         done = seedspread_here(*arguments)
         assert done.returncode == SeedspreadError.exit_code

@@ -62,8 +62,7 @@ def follow(typed: Words, seen: dict[Words, int], depth: int = 4) -> None:
     """
     if typed in seen or not depth:
         return
-    quick = ("--resamples", "100") if typed[0] == "audit" and "--n" not in typed else ()
-    done = seedspread_here(*typed, *quick, "--json")
+    done = seedspread_here(*typed, "--json")
     seen[typed] = done.returncode
     shown = f"{shlex.join(typed)}: {done.stderr}"
     if done.returncode == 0:
@@ -71,7 +70,7 @@ def follow(typed: Words, seen: dict[Words, int], depth: int = 4) -> None:
         tried = {words[-2:] for words in seen}
         for words in suggested(typed, notes):
             if words[-2:] not in tried:
-                seen[words] = seedspread_here(*words, *quick).returncode
+                seen[words] = seedspread_here(*words).returncode
                 assert seen[words] == 0, shlex.join(words)
         return
     assert done.returncode == 2, shown

@@ -179,8 +179,6 @@ def test_a_name_of_300_characters_is_printed(tmp_path: Path, form: str) -> None:
         "accuracy",
         "--format",
         form,
-        "--resamples",
-        "100",
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert long in "".join(done.stdout.split())

@@ -45,7 +45,7 @@ def test_stored_predictions_give_the_accuracies_back(store: Path) -> None:
 
 
 def test_the_audit_of_a_store_has_the_sampling_floor(store: Path) -> None:
-    c = audit(store, "accuracy", "margin_type", "subtract", resamples=100).comparisons[0]
+    c = audit(store, "accuracy", "margin_type", "subtract").comparisons[0]
     assert [f.group for f in c.floors] == ["clamp", "subtract"]
     assert not any(f.is_bound for f in c.floors)
     assert all(f.remaining is not None for f in c.floors)

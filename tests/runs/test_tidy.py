@@ -36,12 +36,11 @@ def test_each_field_is_there_once_under_its_short_name_where_that_is_clear(store
 
 def test_an_audit_of_a_store_takes_both_names_and_one_of_its_table_the_tables(store: Path) -> None:
     full, short = (
-        audit(store, "accuracy", name, "subtract", resamples=100)
-        for name in ("objective.margin_type", "margin_type")
+        audit(store, "accuracy", name, "subtract") for name in ("objective.margin_type", "margin_type")
     )
-    tidy = audit(Store(store).table(), "accuracy", "margin_type", "subtract", resamples=100)
+    tidy = audit(Store(store).table(), "accuracy", "margin_type", "subtract")
     part = Store(store).table()[["margin_type", "seed", "accuracy", "collapsed", "majority", "folder"]].copy()
-    for other in (short, tidy, audit(part, "accuracy", "margin_type", "subtract", resamples=100)):
+    for other in (short, tidy, audit(part, "accuracy", "margin_type", "subtract")):
         assert other.source == str(store)
         assert all(len(c.floors) == 2 for c in other.comparisons)  # from the predictions
         assert other.to_frame().equals(full.to_frame())

@@ -12,7 +12,6 @@ from benchmarks.calibration import measure, tables
 from benchmarks.conditions import (
     COMMON,
     DESIGNS,
-    IDLE_PAIRS,
     INDEPENDENT,
     PAIRS,
     QUANTILES,
@@ -22,7 +21,7 @@ from benchmarks.conditions import (
     arms_of,
     draw,
 )
-from seedspread.stats.classic import f_test, pitman_morgan, seed_jackknife, within_seed_permutation
+from seedspread.stats.classic import f_test, pitman_morgan, seed_jackknife
 from seedspread.stats.failures import largest_gap
 from seedspread.stats.groups import Group
 from seedspread.stats.result import TestResult
@@ -41,10 +40,6 @@ def pitman(x: Group, y: Group) -> TestResult:
 
 def jackknife(x: Group, y: Group) -> TestResult:
     return seed_jackknife(x, y, 0.95)
-
-
-def within(x: Group, y: Group) -> TestResult:
-    return within_seed_permutation(x, y, 100, RNG)
 
 
 def rejections(test: object, design: Design, shape: str, n: int, draws: int = DRAWS) -> float:
@@ -66,10 +61,6 @@ def test_exact_tests_are_exact_for_normal_values(test: object, design: Design, n
 @pytest.mark.parametrize("shape", ["normal", "t5", "bimodal"])
 def test_the_jackknife_keeps_near_its_level(design: Design, shape: str) -> None:
     assert rejections(jackknife, design, shape, 7, FEWER) < 0.094
-
-
-def test_the_permutation_within_seeds_keeps_near_its_level() -> None:
-    assert rejections(within, IDLE_PAIRS, "normal", 7) < 0.0775
 
 
 def test_the_naive_f_test_does_not_keep_its_level_with_twins_or_heavy_tails() -> None:

@@ -18,7 +18,6 @@ from seedspread.stats.classic import (
     seed_means_test,
     shapiro,
     two_way,
-    two_way_tests,
     welch,
 )
 from seedspread.stats.groups import runs_per_seed
@@ -73,26 +72,6 @@ def test_the_two_way_analysis_is_statsmodels_type_ii_for_any_cell_sizes(sizes: l
     for (f, df), (_, row) in zip(effects, expected.iterrows(), strict=False):
         assert f == pytest.approx(row["F"], rel=1e-6, abs=1e-9)
         assert df[0] == row["df"]
-
-
-def test_the_two_way_analysis_of_the_papers_accuracies() -> None:
-    """Worked out with statsmodels from the description in Section 5.2; the paper prints other numbers."""
-    p_values = {t.key: t.p for c in ("mean", "median") for t in two_way_tests(*paper_arms(), c)}
-    expected = {
-        "two_way_mean_group": 0.018,
-        "two_way_mean_block": 0.742,
-        "two_way_mean_interaction": 0.166,
-        "two_way_median_group": 0.037,
-        "two_way_median_block": 0.776,
-        "two_way_median_interaction": 0.300,
-    }
-    assert p_values == {key: pytest.approx(p, abs=0.0006) for key, p in expected.items()}
-
-
-def test_a_missing_cell_leaves_the_interaction_out_with_a_sentence() -> None:
-    tests = two_way_tests(arm([1.0, 2, 4], [2.0, 3, 5]), arm([1.0, 1.5, 1.7]), "mean")
-    assert [t.p is None for t in tests] == [False, False, True]
-    assert "empty" in tests[2].note
 
 
 def test_welch_is_statsmodels() -> None:

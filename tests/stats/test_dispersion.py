@@ -10,7 +10,7 @@ from statsmodels.stats.oneway import anova_oneway
 
 from seedspread.stats.dispersion import Dispersion, deviations, mean_test
 from seedspread.stats.groups import Floats, Group
-from seedspread.stats.pooled_sd import SdEstimate, degrees_of_freedom, pooled_sd, power_below, sd_of
+from seedspread.stats.pooled_sd import SdEstimate, degrees_of_freedom, pooled_sd, sd_of
 
 _DESIGN = np.array(list(product((1.0, -1.0), (1.0, -1.0), (-1.0, 0.0, 1.0))))
 _X = np.column_stack([np.ones(12), _DESIGN, _DESIGN[:, 0] * _DESIGN[:, 1]])
@@ -132,11 +132,3 @@ def test_groups_of_equal_sd_are_pooled_and_copies_add_nothing() -> None:
     assert 30 < pooled.df < 55
     copies = pooled_sd(_cells(np.tile(values[0], (5, 1)), shared=True))
     assert copies.df == pytest.approx(pooled_sd(_cells(values[:1])).df, rel=0.35)
-
-
-def test_planned_power_of_a_bound_is_the_simulated_one() -> None:
-    rng = np.random.default_rng(8)
-    found = np.mean(
-        [pooled_sd([Group.of(rng.normal(size=20))]).above(2 * np.log(1.7)) < 0.05 for _ in range(800)]
-    )
-    assert power_below(1.7, 20) == pytest.approx(found, abs=0.05)

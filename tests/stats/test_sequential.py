@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 from scipy.stats import pearsonr
 
-from seedspread import Look, audit
+from seedspread import audit
 from seedspread.analysis.sequential import factor_for, factor_of, known_factor
 from seedspread.errors import SeedspreadError
 from seedspread.runs.studies import SequentialSpec
@@ -28,8 +28,6 @@ from seedspread.stats.sequential import (
     simulated_p_values,
     simulated_values,
 )
-from seedspread.tables.question import TableError
-from tests.commands import seedspread_here
 
 RULE = SequentialSpec(start=8, step=4, limit=40)
 SIZES = RULE.sizes
@@ -158,8 +156,8 @@ def grown(seeds: int, ratio: float = 1.0) -> pd.DataFrame:
 
 def test_one_look_at_a_table_counts_the_looks() -> None:
     table = grown(16, 30.0)
-    once = audit(table, "score", "arm", "a", resamples=100)
-    look = audit(table, "score", "arm", "a", resamples=100, look=Look(3, of=9, step=4))
+    once = audit(table, "score", "arm", "a")
+    look = audit(table, "score", "arm", "a", look=InterimLook(SIZES, 3, factor_of(SIZES)))
     assert look.looks is not None
     assert look.looks.sizes == SIZES
     one, counting = once.comparisons[0].headline, look.comparisons[0].headline
@@ -174,53 +172,6 @@ def test_one_look_at_a_table_counts_the_looks() -> None:
     assert counting.looks is not None
     assert (counting.looks.number, len(counting.looks.sizes)) == (3, 9)
     assert '"looks"' in look.to_json()
-
-
-def test_looks_at_a_table_are_evenly_spaced_unless_told() -> None:
-    assert Look(2, of=3)._sizes(12) == (6, 12, 18)
-    assert Look(1, of=3, step=5)._sizes(5) == (5, 10, 15)
-
-
-@pytest.mark.parametrize(
-    ("look", "words"),
-    [
-        (Look(4, of=3), "got 4 of 3"),
-        (Look(3, of=9, step=0), "must be 1 seed or more; got 0"),
-        (Look(6, of=9), "would make the first one at 2"),
-        (Look(3, of=9, step=7), "would make the first one at -2, and a look takes 3 or more: lower step="),
-        (Look(0, of=3), "got 0 of 3"),
-        (Look(1, of=9, step=10**20), "looks are counted up to 5,000: lower of="),
-    ],
-)
-def test_looks_that_cannot_be(look: Look, words: str) -> None:
-    with pytest.raises(TableError, match=words):
-        audit(grown(12), "score", "arm", "a", resamples=100, look=look)
-
-
-def test_two_seeds_are_too_few_for_a_look() -> None:
-    with pytest.raises(TableError, match="takes 3 seeds per arm or more; there are 2"):
-        audit(grown(2), "score", "arm", "a", resamples=100, look=Look(1, of=3))
-
-
-def test_arms_with_different_seeds_are_not_looked_at() -> None:
-    table = grown(12)
-    table = table[~((table["arm"] == "b") & (table["seed"] == 3))]
-    with pytest.raises(TableError, match="same seeds; a has 12 and b 11, not all the same: add the missing"):
-        audit(table, "score", "arm", "a", resamples=100, look=Look(2, of=3))
-
-
-def test_a_look_from_the_command_line(tmp_path: Path) -> None:
-    path = tmp_path / "table.csv"
-    grown(16, 30.0).to_csv(path, index=False)
-    asked = ["audit", str(path), "--value", "score", "--group", "arm", "--baseline", "a"]
-    found = seedspread_here(*asked, "--look", "3", "--of", "9", "--step", "4", "--resamples", "100")
-    said = " ".join(found.stdout.split())
-    assert "look 3 of at most 9" in said
-    assert "8, 12, 16" in said
-    for half in (["--look", "3"], ["--of", "9"], ["--step", "4"]):
-        refused = seedspread_here(*asked, *half)
-        assert refused.returncode == 2
-        assert "a look takes its number and how many there are: --look 3 --of 9" in refused.stderr
 
 
 def test_boundaries_narrow_with_the_seeds() -> None:

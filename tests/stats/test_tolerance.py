@@ -9,7 +9,6 @@ from seedspread.stats.tolerance import (
     MeanTest,
     bound,
     detectable_drop,
-    drift,
     fewest_runs,
     order_rank,
     tolerance_factor,
@@ -97,17 +96,3 @@ def test_the_detectable_drop_is_detected_with_its_power() -> None:
     past, new = 2 * rng.standard_normal((4000, 20)), 2 * rng.standard_normal((4000, 3)) - drop
     found = stats.ttest_ind(new, past, axis=1, alternative="less").pvalue
     assert np.mean(found < 0.05) == pytest.approx(0.8, abs=0.025)
-
-
-def test_drift_of_mean_and_spread_is_found_and_none_where_there_is_none() -> None:
-    rng, order = np.random.default_rng(4), np.arange(40.0)
-    noise = rng.standard_normal(40)
-    still, rising, widening = (drift(order, x) for x in (noise, noise + 0.1 * order, noise * (1 + order)))
-    assert still is not None
-    assert rising is not None
-    assert widening is not None
-    assert min(still.p, still.spread_p) > 0.05
-    assert (rising.tau > 0, rising.p < 0.001, rising.spread_p > 0.05) == (True, True, True)
-    assert (widening.spread_tau > 0, widening.spread_p < 0.001, widening.p > 0.05) == (True, True, True)
-    assert rising.p == pytest.approx(stats.kendalltau(order, noise + 0.1 * order).pvalue)
-    assert drift(order[:5], noise[:5]) is None

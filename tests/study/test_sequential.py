@@ -135,7 +135,7 @@ def test_a_function_and_a_precision(tmp_path: Path) -> None:
     record = looks(tmp_path / "store")
     assert record.stopped == "known to a factor of 40"
     assert record.seeds < 15
-    result = found.audit(resamples=100)
+    result = found.audit()
     assert result.looks is not None
     assert result.looks.number == len(record.looks)
     interval = result.comparisons[0].headline.interval
@@ -272,8 +272,8 @@ def test_between_looks_the_last_one_is_the_headline(tmp_path: Path) -> None:
     assert question is not None
     assert len(question.table) == 10
     assert "its last look; the next is at 10 seeds" in question.notes[-1]
-    by_path = audit(store, "accuracy", "x", "0", resamples=100)
-    by_study = StudyRuns(Plan.make(plan.study, store)).audit(resamples=100)
+    by_path = audit(store, "accuracy", "x", "0")
+    by_study = StudyRuns(Plan.make(plan.study, store)).audit()
     (setting,) = load_store(store).settings
     assert len(setting.states) == 20
     assert by_path.looks == by_study.looks == InterimLook((5, 10), 1, first.factor or 0)
@@ -293,21 +293,21 @@ def test_looks_count_whoever_asks_the_same_runs(tmp_path: Path) -> None:
     own = recorded_question(str(store), "grows", None, None, ())
     assert own is not None
     assert own.looks is not None
-    grows = audit(own.table, "accuracy", "x", "0", look=own.looks, resamples=100).comparisons[0].headline
+    grows = audit(own.table, "accuracy", "x", "0", look=own.looks).comparisons[0].headline
     for table in (store, Store(store).table()):
-        found = audit(table, "accuracy", "x", "0", seed=None, resamples=100)
+        found = audit(table, "accuracy", "x", "0", seed=None)
         assert found.looks == own.looks
         assert "grows has looked at these runs 2 times while it grew; its looks are counted here." in (
             found.notes
         )
     fixed = recorded_question(str(store), "fixed", None, None, ())
     assert fixed is not None
-    found = audit(fixed.table, "accuracy", "x", "0", resamples=100)
+    found = audit(fixed.table, "accuracy", "x", "0")
     assert found.comparisons[0].headline.p == grows.p
     (record,) = (one for one in load_studies(Store(store))[0] if one.sequential is not None)
     assert record.sequential is not None
     save_study(Store(store), replace(record, sequential=replace(record.sequential, factor=0.5)))
-    assert audit(store, "accuracy", "x", "0", seed=None, resamples=100).looks == own.looks
+    assert audit(store, "accuracy", "x", "0", seed=None).looks == own.looks
 
 
 def test_a_copy_of_a_study_cannot_take_its_first_look_again(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_an_audit_of_any_frame_counts_its_runs_or_refuses_it(
     in_terminal.set(False)
     asked = asked_of(frame, data)
     try:
-        result = audit(frame, resamples=200, **asked)
+        result = audit(frame, **asked)
     except SeedspreadError as error:
         refused(error)
         return

@@ -59,10 +59,7 @@ def test_csv_tsv_parquet_and_frames_are_one_table(tmp_path: Path) -> None:
         tmp_path / "runs.parquet",
         frame,
     ]
-    runs = [
-        audit(s, "accuracy", "margin_type", "subtract", "stability", resamples=100).comparisons
-        for s in sources
-    ]
+    runs = [audit(s, "accuracy", "margin_type", "subtract", "stability").comparisons for s in sources]
     assert runs[0] == runs[1] == runs[2] == runs[3]
 
 
@@ -119,14 +116,14 @@ def test_levels_are_compared_as_text() -> None:
     """A seed read as 1.0 is the seed 1; a numeric group can be named on a command line."""
     depth, seed = [1.0, 1, 1, 2, 2, 2], [1.0, 2, 3, 1, 2, 3]
     frame = pd.DataFrame({"value": [1.0, 2, 3, 5, 4, 9], "depth": depth, "seed": seed})
-    runs = audit(frame, "value", "depth", "1", resamples=100)
+    runs = audit(frame, "value", "depth", "1")
     assert runs.comparisons[0].group == "2"
     assert runs.values[0].seeds == ("1", "2", "3")
 
 
 def test_without_a_seed_column_every_row_is_a_seed() -> None:
     frame = pd.DataFrame({"value": [1.0, 2, 3, 5, 4, 9], "group": ["a"] * 3 + ["b"] * 3})
-    runs = audit(frame, "value", "group", "a", resamples=100)
+    runs = audit(frame, "value", "group", "a")
     assert "every row counts" in runs.notes[0]
     assert "share fewer" in runs.comparisons[0].test("within_seed_permutation").note
 

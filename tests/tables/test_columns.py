@@ -116,14 +116,14 @@ def test_two_levels_need_no_baseline() -> None:
 def test_three_levels_are_compared_all_with_all() -> None:
     table = scores()
     table = table[table["Dataset"] != "digits"]
-    result = audit(table, "AUC", "Model", by="Dataset", resamples=100)
+    result = audit(table, "AUC", "Model", by="Dataset")
     pairs = [(c.group, c.baseline) for c in result.comparisons]
     assert pairs == [("net", "tree"), ("mix", "tree"), ("mix", "net")] * 2
     assert result.baseline == ""
     smallest = min(c.headline.p or 1 for c in result.comparisons)
     assert min(c.p_adjusted or 1 for c in result.comparisons) == pytest.approx(min(1, 6 * smallest))
     lacking = table[(table["Dataset"] != "wine") | (table["Model"] == "mix")]
-    left = audit(lacking, "AUC", "Model", by="Dataset", resamples=100)
+    left = audit(lacking, "AUC", "Model", by="Dataset")
     assert len(left.comparisons) == 3
     assert any(note.startswith("wine has no other run") for note in left.notes)
 
@@ -208,7 +208,7 @@ def test_the_command_in_a_refusal_works(tmp_path: Path) -> None:
     scores().to_csv(path, index=False)
     done = seedspread_here("audit", str(path))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert seedspread_here(*typed(done.stderr), "--resamples", "100").returncode == 0
+    assert seedspread_here(*typed(done.stderr)).returncode == 0
 
 
 def test_value_and_group_are_asked_for_with_what_there_is() -> None:
@@ -222,7 +222,7 @@ def test_value_and_group_are_asked_for_with_what_there_is() -> None:
 def test_several_values_are_several_audits(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     scores().query("Dataset == 'wine'").to_csv(path, index=False)
-    words = ("audit", str(path), "--group", "Model", "--baseline", "net", "--resamples", "100")
+    words = ("audit", str(path), "--group", "Model", "--baseline", "net")
     done = seedspread_here(*words, "--value", "AUC", "--value", "F1", "--json")
     both = json.loads(done.stdout)
     assert [one["value"] for one in both["audits"]] == ["AUC", "F1"]

@@ -202,7 +202,6 @@ def test_errors_in_python_speak_python(tmp_path: Path) -> None:
     ("on_a_terminal", "in_python"),
     [
         ("--two-sided has no better direction", "two_sided=... has no better direction"),
-        ("give --look 3 --of 9", "give look=Look(3, 9)"),
         ("use --n-baseline 10, or --by task", "use n_baseline=10, or by='task'"),
     ],
 )

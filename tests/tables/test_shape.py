@@ -254,7 +254,7 @@ def test_strata_are_named_in_the_order_that_was_asked_for(by: tuple[str, str]) -
     assert set(runs.frame["stratum"]) == {
         tuple(str(row[name]) for name in by) for _, row in table[["task", "depth"]].iterrows()
     }
-    first = audit(table, "score", "arm", "old", by=list(by), resamples=100).comparisons[0]
+    first = audit(table, "score", "arm", "old", by=list(by)).comparisons[0]
     levels = {"task": "easy", "depth": "2"}
     assert [first.title.index(levels[name]) for name in by] == sorted(
         first.title.index(levels[name]) for name in by

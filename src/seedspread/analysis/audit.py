@@ -15,21 +15,20 @@ from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.judgement import Doubter, Judged, forests, judged, on_scale, repeated_runs
 from seedspread.analysis.samples import Pair, arms_by_stratum, compared_pairs, noise_of_test_set, strips_of
 from seedspread.analysis.sd import many_groups, successful
-from seedspread.analysis.sequential import Look, factor_of, looks_at
+from seedspread.analysis.sequential import factor_of, looks_at
 from seedspread.runs import studies
 from seedspread.runs.levels import Levels, arm_name, joined_levels
 from seedspread.runs.metrics import Better, Metric, direction_note, is_until, metric_of
 from seedspread.runs.store import Store, devices
 from seedspread.stats import classic, planning
+from seedspread.stats.classic import mean_difference
 from seedspread.stats.failures import failures, find_failed_seeds
 from seedspread.stats.groups import Floats, Group, are_dependent, common_seeds, same_seed_runs, unequal_cells
 from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, headlines, is_large
-from seedspread.stats.performance import performance
 from seedspread.stats.planning import BudgetError
 from seedspread.stats.result import Headline, InterimLook, SameSeedRuns, Scale, Summary, TestResult
 from seedspread.stats.seed_summaries import net_ratio
 from seedspread.stats.sequential import ALPHA, nominal_level
-from seedspread.stats.tails import Tails, tails
 from seedspread.stats.variance_ratio import LogRatioEstimate
 from seedspread.tables.check import check_table
 from seedspread.tables.question import Question, Rows, TableError, with_known_arguments
@@ -43,16 +42,12 @@ class Comparer:
 
     metric: Metric
     level: float
-    resamples: int
-    random_seed: int
-    chance: float | None
-    test_size: int | None
+    chance: float | None = None
+    test_size: int | None = None
     equivalence: float = 2.0
     looks: InterimLook | None = None
     by: tuple[str, ...] = ()
     brief: bool = False  # leave out what is not in the overview: there are very many comparisons, or seeds
-    tail: float | None = None
-    quantile: float | None = None
 
     def failing(self, pair: Pair) -> tuple[Better, float | None, float | None]:
         """Return what tells failed runs: the better direction, what chance scores, and the full scale."""
@@ -109,20 +104,12 @@ class Comparer:
             doubts=judged.doubts,
             warnings=words.warnings(twins, pooled_test, arm, baseline, unlike),
             failures=None if found is None else replace(found, kind="censored") if is_censored else found,
-            performance=None if self.brief else performance(arm, baseline, self.metric.better, self.level),
-            tails=self._tails(every),
+            means=None if self.brief else mean_difference(arm, baseline, self.level),
+            better=self.metric.better,
             factor=arm.factor,
             by=self.by,
             family=family,
         )
-
-    def _tails(self, every: Pair) -> Tails | None:
-        if self.tail is None and self.quantile is None:
-            return None
-        sides = every.arm, every.baseline
-        (first, second), _, _ = find_failed_seeds(every.arm, every.baseline, *self.failing(every))
-        failed = first.failed, second.failed
-        return tails(sides, failed, self.metric.better, self.tail, self.quantile, self.level)
 
     def _tests(self, pair: Pair, headline: Headline, independent: bool | None) -> tuple[TestResult, ...]:
         arm, baseline, level = pair.arm, pair.baseline, self.level
@@ -139,18 +126,12 @@ class Comparer:
     def _spread_tests(
         self, pair: Pair, normal: bool | None, independent: bool | None
     ) -> tuple[TestResult, ...]:
-        arm, baseline, level, resamples = pair.arm, pair.baseline, self.level, self.resamples
-        rng = np.random.default_rng([self.random_seed, *pair.place])
+        arm, baseline, level = pair.arm, pair.baseline, self.level
         return (
             classic.seed_jackknife(arm, baseline, level),
-            classic.clustered_bootstrap(arm, baseline, level, resamples, rng),
-            classic.seed_permutation(arm, baseline, resamples, rng),
-            classic.within_seed_permutation(arm, baseline, resamples, rng),
             classic.pitman_morgan(arm, baseline, level, normal),
             classic.f_test(arm, baseline, level, normal, independent),
             *(classic.deviations_test(arm, baseline, c, independent) for c in ("mean", "median")),
-            classic.pooled_bootstrap(arm, baseline, level, resamples, rng, independent),
-            *(t for c in ("mean", "median") for t in classic.two_way_tests(arm, baseline, c, independent)),
         )
 
 
@@ -207,11 +188,6 @@ def _planned(seeds: tuple[int, int], blocks: int, paired: bool, twins: float, al
     return float(f"{found:.2g}")
 
 
-# Values drawn in all bootstraps of an audit together; a table that would need more gets fewer resamples.
-_DRAWS = 40_000_000
-_FEWEST_RESAMPLES = 499
-
-
 @with_known_arguments
 def audit(
     table: Source,
@@ -223,17 +199,13 @@ def audit(
     by: "str | Sequence[str] | None" = None,
     *,
     level: float = 0.95,
-    resamples: int = 10_000,
-    random_seed: int = 0,
     chance: float | None = None,
     test_size: int | None = None,
     metric: Metric | None = None,
     better: Better | None = None,
     equivalence: float = 2.0,
     scale: Scale | None = None,
-    tail: float | None = None,
-    quantile: float | None = None,
-    look: InterimLook | Look | None = None,
+    look: InterimLook | None = None,
     judged_with: Mapping[Levels, Comparison] | None = None,
     **rows: Unpack[Rows],
 ) -> AuditResult:
@@ -250,8 +222,6 @@ def audit(
         seed: the column with the seed, also found by its usual names; None if every row is a run of its own.
         by: columns, such as the dataset, whose levels are audited apart and adjusted together.
         level: of the intervals.
-        resamples: of bootstraps and sampled permutations; fewer where the table is very large.
-        random_seed: the same seed gives the same result to the bit.
         chance: what a run that learnt nothing scores, in the values' units.
         test_size: the number of test examples, for the sampling floor of accuracies.
         metric: what the values are; by default what a store's study declares, or what the column's name and
@@ -260,38 +230,24 @@ def audit(
         equivalence: variances that differ by no more than this factor count as alike.
         scale: judge `log` or `logit` of the values instead: losses and times differ by factors, and shares
             near 0 or 1 are squeezed by their bound.
-        tail: a threshold: how often seeds are worse than it, in each group; failed ones are.
-        quantile: a share, such as 0.1: the value that so many seeds do not exceed, in each group.
-        look: which of how many, where the table grows and is judged again and again; of a store, as its
-            study remembers.
+        look: the interim look at a growing study; those that a store records are counted anyway.
         judged_with: comparisons of a larger audit, by the stratum they have here; these strata are judged as
             part of it.
         rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
     """
-    check_options(level, resamples, chance, test_size, equivalence, tail, quantile)
+    check_options(level, chance, test_size, equivalence)
     question = Question.of(value, group, baseline, block, seed, by, **rows)
     runs = check_table(table, question, better or (metric.better if metric else None))
-    resamples = affordable(resamples, len(runs.frame))
     metric, told = metric_of_runs(runs, metric, better, accuracies=test_size is not None)
     runs = replace(runs, notes=(*runs.notes, *told))
     if scale is not None:
         top = metric.full_scale or 1.0
-        chance, tail = (v if v is None else float(on_scale(np.array(v), scale, top)) for v in (chance, tail))
+        chance = None if chance is None else float(on_scale(np.array(chance), scale, top))
         runs, metric = rescaled(runs, metric, scale)
-    looks = look.on(runs) if isinstance(look, Look) else look
-    if runs.store is not None and runs.predictions is not None:  # which may remember more looks
-        looks, told = looks_at(Path(runs.store), runs.predictions.astype(str), looks)
+    if runs.store is not None and runs.predictions is not None:  # which may record more looks
+        look, told = looks_at(Path(runs.store), runs.predictions.astype(str), look)
         runs = replace(runs, notes=(*runs.notes, *told))
-    comparer = Comparer(
-        metric, level, resamples, random_seed, chance, test_size, equivalence, looks, tail=tail,
-        quantile=quantile,
-    )  # fmt: skip
-    return audit_runs(runs, comparer, judged_with)
-
-
-def affordable(resamples: int, rows: int) -> int:
-    """As many resamples, or fewer where the table is very large."""
-    return min(resamples, max(_FEWEST_RESAMPLES, _DRAWS // rows))
+    return audit_runs(runs, Comparer(metric, level, chance, test_size, equivalence, look), judged_with)
 
 
 def audit_runs(
@@ -320,8 +276,6 @@ def audit_runs(
         by=columns.by,
         rows=len(runs.frame),
         level=comparer.level,
-        resamples=comparer.resamples,
-        random_seed=comparer.random_seed,
         comparisons=tuple(comparisons),
         forest=means[0] if len(means) == 1 else None,
         forests=means,
@@ -370,28 +324,19 @@ def rescaled(runs: RunTable, metric: Metric, scale: Scale) -> tuple[RunTable, Me
 
 def check_options(
     level: float,
-    resamples: int = 10_000,
     chance: float | None = None,
     test_size: int | None = None,
     equivalence: float = 2.0,
-    tail: float | None = None,
-    quantile: float | None = None,
 ) -> None:
     """Refuses what cannot be meant."""
     if not 1 < equivalence < np.inf:
         raise TableError(f"equivalence must be a factor above 1, such as 2; got {equivalence:g}")
     if not 0.5 <= level < 1:
         raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
-    if resamples < 100:
-        raise TableError(f"resamples must be at least 100; got {resamples}")
     if chance is not None and not np.isfinite(chance):
         raise TableError(f"chance must be a finite number; got {chance}")
     if test_size is not None and test_size < 2:
         raise TableError(f"test_size must be at least 2; got {test_size}")
-    if tail is not None and not isfinite(tail):
-        raise TableError(f"tail must be a finite number, in the values' unit; got {tail}")
-    if quantile is not None and not 0 < quantile <= 0.5:
-        raise TableError(f"quantile must be a share above 0 and at most 0.5, such as 0.1; got {quantile:g}")
 
 
 def _comparisons(
@@ -464,7 +409,7 @@ def take_look(
     declared = next((metric for metric in metrics if metric.name == value), None)
     metric, _ = metric_of_runs(runs, declared, None, accuracies=False)
     looks = InterimLook(sizes, number, record.factor or factor_of(sizes))
-    comparer = Comparer(metric, 1 - ALPHA, 100, 0, None, None, looks=looks, brief=True)
+    comparer = Comparer(metric, 1 - ALPHA, looks=looks, brief=True)
     found = audit_runs(runs, comparer).comparisons
     seeds = sizes[number - 1]
     return studies.LookRecord(seeds, tuple(map(_looked, found)), why_stop(record.spec, found, seeds))

@@ -17,6 +17,7 @@ from seedspread.render.web import for_notebook, notebook_picture
 from seedspread.runs.levels import Levels, arm_name, joined_levels
 from seedspread.runs.metrics import Metric
 from seedspread.stats.result import (
+    Better,
     Doubt,
     Estimate,
     FailureModel,
@@ -24,14 +25,12 @@ from seedspread.stats.result import (
     InterimLook,
     Interval,
     ManyGroups,
-    Performance,
     SameSeedRuns,
     Summary,
     TestResult,
     TestSetNoise,
     Word,
 )
-from seedspread.stats.tails import Tails
 
 # Comparisons whose rows fit a screen.
 _ON_A_SCREEN = 10
@@ -61,10 +60,9 @@ class Comparison(Versus, display.Result):
     doubts: tuple[Doubt, ...] = ()
     # How often runs fail, and how much the others spread; None if none fails.
     failures: FailureModel | None = None
-    # Which group's runs are better, on average and at their worst; None in a brief audit.
-    performance: Performance | None = None
+    means: Estimate | None = None  # their difference, group minus baseline; None in a brief audit
+    better: Better = "higher"  # the direction in which values are better
     net: Estimate | None = None  # the variance ratio on an infinite test set, if predictions are known
-    tails: Tails | None = None  # how bad bad seeds are, if that was asked for
     factor: str = ""  # the column that `group` and `baseline` are levels of
     by: tuple[str, ...] = ()
     family: int = 1  # number of comparisons it was judged with, itself among them
@@ -102,7 +100,7 @@ class Comparison(Versus, display.Result):
         """For a terminal: the answer and every test; with `explain` the reasons and what each assumes."""
         page = display.TextPage(width)
         page.lines([f"{self.title}: {self.verdict}"], "bold")
-        page.tables(display.test_tables(self, explain))
+        page.tables(display.test_tables(self))
         return page.text([*(words.explanations(self) if explain else []), *words.detail_lines(self)])
 
     def to_frame(self) -> pd.DataFrame:
@@ -120,9 +118,7 @@ class Comparison(Versus, display.Result):
         printer.text(f"{self.title}: {self.verdict}")
 
     def _repr_html_(self) -> str:
-        return for_notebook(
-            [self.title, self.verdict], display.test_tables(self, full=False), words.detail_lines(self)
-        )
+        return for_notebook([self.title, self.verdict], display.test_tables(self), words.detail_lines(self))
 
 
 @dataclass(frozen=True)
@@ -155,7 +151,6 @@ class AuditResult(display.Result):
         metric: what the values are.
         rows: number of runs.
         level: of every interval.
-        resamples: of each bootstrap and sampled permutation, drawn from `random_seed`.
         comparisons: one for each stratum and each group other than the baseline.
         forests: means over the strata, one for each group and its baseline.
         forest: the only one of them, if there is one only.
@@ -175,8 +170,6 @@ class AuditResult(display.Result):
     by: tuple[str, ...]
     rows: int
     level: float
-    resamples: int
-    random_seed: int
     comparisons: tuple[Comparison, ...]
     forest: Forest | None = None
     forests: tuple[Forest, ...] = ()
@@ -215,7 +208,6 @@ class AuditResult(display.Result):
         if len(self.comparisons) > 1:
             self.print_overview(page, details)
         self.print_comparisons(page, details, explain)
-        page.tables(display.tails_tables(self))
         return page.text((*self.notes, *([words.foot(self)] if details or explain else [])))
 
     def print_overview(self, page: display.TextPage, details: bool = False) -> None:
@@ -269,7 +261,7 @@ class AuditResult(display.Result):
                 page.labelled(label, text)
         if details or explain:
             page.lines(["", *words.detail_lines(c)])
-            page.tables(display.test_tables(c, explain))
+            page.tables(display.test_tables(c))
             page.lines([*(words.explanations(c) if explain else []), f"* the headline: {c.headline.why}."])
 
     def to_markdown(self, details: bool = False) -> str:
@@ -287,11 +279,9 @@ class AuditResult(display.Result):
             out += [f"- {label}: {markdown_text(text)}" for label, text in words.asides(c)]
             if details:
                 out += [f"- {markdown_text(line)}" for line in words.detail_lines(c)]
-                for table in display.test_tables(c, full=True):
+                for table in display.test_tables(c):
                     out += ["", *to_markdown(table).splitlines()]
                 out += ["", *(f"- {markdown_text(line)}" for line in words.explanations(c)), ""]
-        for table in display.tails_tables(self):
-            out += ["", *to_markdown(table).splitlines()]
         out += ["", *(markdown_text(note) for note in (*self.notes, words.foot(self)))]
         return "\n".join(out) + "\n"
 
@@ -301,12 +291,11 @@ class AuditResult(display.Result):
         if len(self.comparisons) > 1:
             out += [f"{tex_text(words.summary(self))}\n", *map(to_latex, display.summary_tables(self))]
         for c in self.comparisons if details or len(self.comparisons) == 1 else ():
-            tables = [display.groups_table(self, c), *(display.test_tables(c, full=True) if details else [])]
+            tables = [display.groups_table(self, c), *(display.test_tables(c) if details else [])]
             out.append(f"\\paragraph{{{tex_text(c.title)}}} {tex_text(c.verdict)}\n")
             out += [f"{tex_text(f'{label}: {text}.')}\n" for label, text in words.asides(c)]
             out += [to_latex(replace(t, title=f"{c.title}. {t.title}")) for t in tables]
             out += [tex_comment(line) for line in words.explanations(c)] if details else []
-        out += map(to_latex, display.tails_tables(self))
         return "\n".join([*out, tex_comment(words.foot(self))]) + "\n"
 
     def to_frame(self) -> pd.DataFrame:
@@ -325,7 +314,6 @@ class AuditResult(display.Result):
             c = self.comparisons[0]
             lines, tables = [c.verdict], [display.groups_table(self, c)]
             beside = [f"{label}: {text}" for label, text in words.asides(c)]
-        tables += display.tails_tables(self)
         return for_notebook(
             lines, tables, [*beside, *self.notes, words.foot(self)], notebook_picture(self.chart)
         )
@@ -365,6 +353,5 @@ def headline_row(h: Headline, p_adjusted: float | None, word: Word) -> dict[str,
         "word": word,
         "above_1": h.above_1,
         "above_2": h.above_2,
-        "at_most": h.at_most,
         "raw_ratio": h.raw_ratio,
     }

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 # The headline has a colour that no arm has.
 QUOTED = COLOURS[2]
 HEADLINE = "headline"
-_SEED_UNIT = (HEADLINE, "seed_jackknife", "seed_bootstrap", "pitman_morgan")
-_SHOWN = (*_SEED_UNIT, "f", "bootstrap")
+_SEED_UNIT = (HEADLINE, "seed_jackknife", "pitman_morgan")
+_SHOWN = (*_SEED_UNIT, "f")
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
 # Comparisons of which every run is drawn, and lines of a forest, that can be read in one picture.
 _MOST_DRAWN, MOST_LINES = 6, 80

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
@@ -19,7 +19,7 @@ from seedspread.render.latex import tex_text, to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, to_rich
 from seedspread.runs.levels import arm_name, block_name, stratum_name
-from seedspread.stats.result import Contrast, FailureModel, Performance, Summary
+from seedspread.stats.result import FailureModel, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -264,12 +264,11 @@ def mean_and_sd(s: Summary) -> str:
     return f"{s.mean:.{max(places, 0)}f} ± {s.sd:.{max(places, 0)}f}"
 
 
-def test_tables(c: Comparison, full: bool) -> list[Table]:
-    """Of one comparison: every test, how often runs fail, and which group is better."""
+def test_tables(c: Comparison) -> list[Table]:
+    """Of one comparison: every test, and how often runs fail."""
     subjects = (("Spread", "spread", "ratio"), ("Means", "means", "difference"), ("Shape", "shape", None))
-    out = [_tests_table(title, c, about, estimate, full) for title, about, estimate in subjects]
+    out = [_tests_table(title, c, about, estimate) for title, about, estimate in subjects]
     out += [_failures_table(c.failures, (c.arm_name, c.baseline_name))] if c.failures else []
-    out += [_performance_table(c.performance, (c.arm_name, c.baseline_name))] if c.performance else []
     return [table for table in out if table.rows]
 
 
@@ -291,12 +290,11 @@ def _digits(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}" if abs(value) < 1000 else f"{value:.6g}"
 
 
-def _tests_table(title: str, c: Comparison, about: str, estimate: str | None, full: bool) -> Table:
+def _tests_table(title: str, c: Comparison, about: str, estimate: str | None) -> Table:
     """What fits a terminal: a note only where it stands for something that is missing."""
     rows = []
     for t in c.tests:
-        folded = t.key.startswith("two_way") and not t.key.endswith("_group")  # to save a screen
-        if t.about != about or (folded and not full):
+        if t.about != about:
             continue
         met = {True: "met", False: "not met", None: "not testable" if t.assumes else "-"}[t.assumptions_met]
         note = t.note if t.p is None and t.interval is None else ""
@@ -307,19 +305,6 @@ def _tests_table(title: str, c: Comparison, about: str, estimate: str | None, fu
     )
 
 
-def _performance_table(p: Performance, names: tuple[str, str]) -> Table:
-    """Which arm's runs are better: on average, and at their worst."""
-    worst = "worst run" if p.worst_of <= 10 else "worst tenth"
-    contrasts = (("mean", p.mean), (worst, p.worst))
-    rows = tuple(
-        (name, words.number(x.arm.value), words.number(x.baseline.value), words.number(x.difference.value),
-         words.between(x.difference.interval))
-        for name, x in contrasts
-    )  # fmt: skip
-    title = f"Which is better ({p.better} is; intervals are not adjusted for several comparisons)"
-    return table_of(title, ("", *names, "difference", "interval"), rows)
-
-
 def _failures_table(f: FailureModel, names: tuple[str, str]) -> Table:
     rows = (
         (name, f"{failed}/{seeds}", f"{rate.value:.0%}", words.between(rate.interval))
@@ -327,43 +312,6 @@ def _failures_table(f: FailureModel, names: tuple[str, str]) -> Table:
     )
     title = f"Failed seeds (Fisher's exact test: p {words.p_value(f.p)})"
     return table_of(title, ("arm", "failed", "rate", "exact interval"), rows)
-
-
-def tails_tables(audit: AuditResult) -> list[Table]:
-    """How bad bad seeds are, if that was asked for: a table of rates, and one of quantiles."""
-    asked = [(c, c.tails) for c in audit.comparisons if c.tails is not None]
-    worse = "below" if audit.metric.better == "higher" else "above"
-    made: dict[tuple[str, str, str], list[tuple[str, ...]]] = {}
-    for c, t in asked:
-        if t.rates is not None and t.p is not None:
-            title = f"Seeds {worse} {t.threshold:g}, failed ones included"
-            first, second = (f"{k} of {n}" for k, n in zip(t.counts, t.seeds, strict=True))
-            beside = first, second, words.p_phrase(t.p)
-            made.setdefault((title, "seeds", "%"), []).extend(_contrast_rows(c, t.rates, beside, 100))
-        if t.quantiles is not None:
-            title = f"The value that {t.share:.0%} of seeds are {worse}"
-            made.setdefault((title, "", audit.value), []).extend(_contrast_rows(c, t.quantiles))
-    return [
-        table_of(title, ("", beside, unit, f"{audit.level:.0%} CI"), dict.fromkeys(rows))
-        for (title, beside, unit), rows in made.items()
-    ]
-
-
-def _contrast_rows(
-    c: Comparison, contrast: Contrast, beside: tuple[str, str, str] = ("", "", ""), unit: float = 1
-) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each group, and one for the difference; an infinite value is that of failed seeds."""
-
-    def digits(value: float) -> str:
-        return "−" * (value < 0) + (words.two if unit > 1 else words.number)(abs(unit * value))
-
-    where = f"{stratum_name(c.by, c.stratum)}: " if c.stratum else ""
-    names = f"{where}{c.arm_name}", f"{where}{c.baseline_name}", c.title
-    estimates = contrast.arm, contrast.baseline, contrast.difference
-    for name, text, e in zip(names, beside, estimates, strict=True):
-        value = "-" if math.isnan(e.value) else "failed" if math.isinf(e.value) else digits(e.value)
-        ends = f"{digits(e.interval.low)} to {digits(e.interval.high)}" if e.interval else "-"
-        yield name, text, value, ends
 
 
 def components_tables(stratum: Components) -> list[Table]:

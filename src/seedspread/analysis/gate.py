@@ -15,7 +15,6 @@ from seedspread.analysis.audit import metric_of_runs
 from seedspread.analysis.display import Result, TextPage
 from seedspread.analysis.sets import RunSet, join
 from seedspread.analysis.words import p_phrase, p_value, signed, two
-from seedspread.errors import spoken
 from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, PlotError, floats
 from seedspread.render.latex import to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
@@ -27,9 +26,8 @@ from seedspread.stats import tolerance
 from seedspread.stats.failures import fisher_p, no_better
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.headline import FEWEST_SEEDS, headlines
-from seedspread.stats.tolerance import Bound, Drift, MeanTest
+from seedspread.stats.tolerance import Bound, MeanTest
 from seedspread.tables.check import check_runs
-from seedspread.tables.columns import find_seed, is_filled, labels, numeric, plain_name, require
 from seedspread.tables.from_store import study_runs
 from seedspread.tables.question import (
     SET,
@@ -38,7 +36,6 @@ from seedspread.tables.question import (
     Rows,
     TableError,
     listed,
-    row_numbers,
     with_known_arguments,
 )
 from seedspread.tables.read import Source, read_table
@@ -50,12 +47,8 @@ _FEWEST_PAST = 3
 _POWER = 0.8
 # A single run among several is far off if its own p value is so many times smaller than alpha.
 _FAR = 500
-# P value below which the history has drifted: of many gates, some would at 0.05.
-_DRIFTS = 0.01
 # Panels of a picture, and rows whose details are printed unasked if there are no new runs.
 _MOST_DRAWN, _FEW = 12, 3
-# Columns whose levels have no order of their own.
-_COMMITS = {"commit", "sha", "hash", "revision", "rev", "version"}
 
 
 @dataclass(frozen=True)
@@ -67,14 +60,12 @@ class Rules:
     margin: float | None = None
     equivalence: float | None = None
     two_sided: bool = False
-    items: int | None = None
     chance: float | None = None
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
             ("--alpha", self.alpha, 0, 0.5), ("--confidence", self.confidence, 0, 1),
             ("--margin", self.margin, 0, inf), ("--equivalence", self.equivalence, 1, inf),
-            ("--items", self.items, 1, inf),
         ):  # fmt: skip
             if value is not None and not low < value < high:
                 beyond = f"above {low}" if high == inf else f"between {low} and {high}"
@@ -83,14 +74,12 @@ class Rules:
 
 @dataclass(frozen=True)
 class Sample:
-    """Successful runs, in their order if that is known, and the number of failed ones."""
+    """Successful runs, and the number of failed ones."""
 
     values: tuple[float, ...]
     mean: float | None = None
     sd: float | None = None
     failed: int = 0
-    order: tuple[str, ...] = ()
-    places: tuple[float, ...] = ()
 
     @property
     def failures(self) -> tuple[int, int]:
@@ -119,7 +108,6 @@ class Gate:
     p_adjusted: float | None = None
     # Variance of new runs over that of past ones, with a 95% interval.
     spread: tuple[float, float, float] | None = None
-    drift: Drift | None = None
     cause: str = ""  # of a FAIL: mean, spread or failures
     why: str = ""  # reasons for CAN'T TELL
     better: Better | None = None
@@ -147,7 +135,6 @@ class GateResult(Result):
 
     gates: tuple[Gate, ...]
     rules: Rules
-    order: str | None
     notes: tuple[str, ...]
 
     @property
@@ -199,13 +186,6 @@ class GateResult(Result):
                 "past runs don't look normal (Shapiro-Wilk test): the bound, no tighter than the worst one, "
                 f"may hold with less confidence; with {self.needed} past runs it needs no such assumption"
             )
-        if g.drift:
-            recent = spoken("--where selects recent runs")
-            tests = (("mean", g.drift.tau, g.drift.p), ("spread", g.drift.spread_tau, g.drift.spread_p))
-            for about, tau, p in tests:
-                if p < _DRIFTS:
-                    way = f"{'rises' if tau > 0 else 'falls'} with {self.order}"
-                    out.append(f"the {about} of past runs {way} (Mann-Kendall test, {p_phrase(p)}); {recent}")
         if g.new is not None and g.new.failed and g.word == "PASS":
             out.append(f"{_failed(g.new)} new runs failed, {_failed(g.past)} past ones")
         return out
@@ -221,7 +201,6 @@ class GateResult(Result):
         if g.bounds:
             made = {
                 "order statistics": f"distribution-free (order statistics): {many} past runs are enough",
-                "binomial": f"all past runs are equal: the spread is that of {self.rules.items} random items",
                 "lowered": "normal tolerance limit, or the worst past run if that is worse",
             }.get(g.bounds[0].method, "normal tolerance limit (noncentral t)")
             needed = "" if many >= self.needed else f"; a distribution-free one takes {self.needed} past runs"
@@ -236,9 +215,6 @@ class GateResult(Result):
             out.append(
                 f"Spread  variance ×{ratio} (95% CI {low} to {high}), wider: {p_phrase(g.p['spread'] or 0.0)}"
             )
-        if g.drift is not None:
-            p = f"mean {p_phrase(g.drift.p)}, spread {p_phrase(g.drift.spread_p)}"
-            out.append(f"Drift   Mann-Kendall test over {self.order}: {p}")
         return [*out, *([f"Failed  {_failed(g.past)} past runs, left out"] if g.past.failed else [])]
 
     def to_text(self, width: int = 110, details: bool = False) -> str:
@@ -273,7 +249,7 @@ class GateResult(Result):
         return f"% needs \\usepackage{{booktabs}}\n{to_latex(self.table())}\n"
 
     def chart(self) -> Chart:
-        """Past and new runs in their order, with the past mean and the bound."""
+        """Past and new runs, row by row, with the past mean and the bound."""
         if len(self.gates) > _MOST_DRAWN:
             raise PlotError(
                 f"a picture of {len(self.gates)} gates is not legible; take at most {_MOST_DRAWN}"
@@ -295,9 +271,7 @@ class GateResult(Result):
             for name, y, colour in (("past mean", g.past.mean, GREY), *lines)
             if y is not None
         ]
-        shown = sorted({0, len(past) // 2, len(past) - 1}) if g.past.order else []
-        axis = Axis(self.order or "run", ticks=tuple((float(k), g.past.order[k]) for k in shown))
-        return Panel(f"{g.word}: {g.title}", axis, Axis(g.metric), tuple(marks))
+        return Panel(f"{g.word}: {g.title}", Axis("run"), Axis(g.metric), tuple(marks))
 
 
 def _difference(g: Gate, rules: Rules) -> str:
@@ -318,12 +292,7 @@ def _per_side(rules: Rules) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Judge:
-    """Judges the runs of one metric, gate by gate.
-
-    Accuracies of N items are judged on the arcsine scale, on which their variance is constant.
-    F. J. Anscombe, The transformation of Poisson, binomial and negative-binomial data, Biometrika 35 (1948)
-    246-254.
-    """
+    """Judges the runs of one metric, gate by gate."""
 
     metric: Metric
     rules: Rules
@@ -335,31 +304,17 @@ class _Judge:
 
     def scaled(self, values: Sequence[float]) -> Floats:
         """Return values of which higher ones are better."""
-        items, found = self.rules.items, np.array(values, float)
-        if items is not None:
-            counts = found / (self.metric.full_scale or 1.0) * items
-            found = np.arcsin(np.sqrt((counts + 0.375) / (items + 0.75)))
-        return self.sign * found
+        return self.sign * np.array(values, float)
 
     def unscaled(self, value: float) -> float:
         """Return a scaled value in the metric's units, and within its range."""
-        items, top = self.rules.items, self.metric.full_scale or inf
-        value *= self.sign
-        if items is not None:
-            count = np.sin(np.clip(value, 0, np.pi / 2)) ** 2 * (items + 0.75) - 0.375
-            value = float(count) / items * top
-        return value if top == inf else min(max(value, 0.0), top)
-
-    @property
-    def known_sd(self) -> float | None:
-        """Of independent items, on the arcsine scale."""
-        return None if self.rules.items is None else 0.5 / (self.rules.items + 0.5) ** 0.5
+        top = self.metric.full_scale
+        return self.sign * value if top is None else min(max(self.sign * value, 0.0), top)
 
     def sample(self, rows: pd.DataFrame | None, crashed: int, best: float) -> Sample:
         """Return runs; those that are flagged, have no value or are no better than chance have failed."""
         if rows is None:
             return Sample((), failed=crashed)
-        rows = rows.sort_values("order", kind="stable") if "order" in rows else rows
         values, failed = rows["value"].to_numpy(float), rows["failed"].to_numpy(bool)
         own = rows["chance"].max() if "chance" in rows else None
         chances = (c for c in (self.rules.chance, own, self.metric.chance) if pd.notna(c))
@@ -369,10 +324,7 @@ class _Judge:
         kept = values[~failed]
         mean = float(kept.mean()) if len(kept) else None
         sd = float(kept.std(ddof=1)) if len(kept) > 1 else None
-        order, places = (
-            tuple(rows[name][~failed]) if name in rows else () for name in ("order_name", "order")
-        )
-        return Sample(tuple(kept.tolist()), mean, sd, int(failed.sum()) + crashed, order, places)
+        return Sample(tuple(kept.tolist()), mean, sd, int(failed.sum()) + crashed)
 
     def gate(self, name: str, value: str, past: Sample, new: Sample | None) -> Gate:
         """Return one gate with its bound, and its p value if there are new runs; not adjusted yet."""
@@ -383,38 +335,29 @@ class _Judge:
             return replace(g, why=few if n < _FEWEST_PAST else "no new run", word="CAN'T TELL")
         values, (alpha, confidence) = self.scaled(past.values), _per_side(rules)
         signs = (1, -1)[: 1 + rules.two_sided]
-        found = [(s, tolerance.bound(s * values, alpha, confidence, self.known_sd)) for s in signs]
+        found = [(s, tolerance.bound(s * values, alpha, confidence)) for s in signs]
         counts = sorted({1, 3, 5, *([len(new.values)] if new and new.values else [])})
         drops = {k: tolerance.detectable_drop(n, k, past.sd or 0.0, alpha, _POWER) for k in counts}
         g = replace(
             g,
             bounds=tuple(replace(one, value=self.unscaled(s * one.value)) for s, one in found if one),
             detects=drops if past.sd else {},
-            drift=tolerance.drift(np.array(past.places), values) if past.places else None,
         )
         if new is not None:
             return self.judged(g, past, new)
-        return g if g.bounds else replace(g, why=self.unknown(past), word="CAN'T TELL")
-
-    def unknown(self, past: Sample) -> str:
-        more = spoken("; for an accuracy, give --items") if self.rules.items is None else ""
-        return f"all {len(past.values)} past runs are {past.values[0]:g}, so their spread isn't known{more}"
+        return g if g.bounds else replace(g, why=_unknown(past), word="CAN'T TELL")
 
     def judged(self, g: Gate, past: Sample, new: Sample) -> Gate:
         """Test mean, spread and failures; each has a share of the level."""
         rules, n, k = self.rules, len(past.values), len(new.values)
-        raw = replace(self, rules=replace(rules, items=None)) if rules.margin else self
-        known, top = raw.known_sd, self.metric.full_scale or 1.0
-        if rules.margin and rules.items and past.mean is not None:
-            known = top * (max(past.mean / top * (1 - past.mean / top), 0.0) / rules.items) ** 0.5 or None
         p: dict[str, float | None] = {}
         doubts = [] if k else [f"{_failed(new)} new runs failed"]
         if k:
-            history, values = raw.scaled(past.values), raw.scaled(new.values)
+            history, values = self.scaled(past.values), self.scaled(new.values)
             level = tolerance.mean_level(n, k, rules.alpha)
             # Failed runs may take half of the level.
             decides = level / (1 + rules.two_sided) / self.family / (1 + (new.failed > 0))
-            test = MeanTest(history, values, decides, known)
+            test = MeanTest(history, values, decides)
             p["mean"], p["within"] = _mean_p(test, rules.margin or 0.0, rules.two_sided)
             plain = MeanTest(np.array(past.values), np.array(new.values), level)
             covered = 1 - (2 - rules.two_sided) * rules.alpha
@@ -429,7 +372,7 @@ class _Judge:
                     f"a new run, {g.digits(new.values[far])}, lies far from the past ones; rerun it"
                 )
             if p["mean"] is None:
-                doubts.append(self.unknown(past))
+                doubts.append(_unknown(past))
             elif rules.margin and not _shown(p["within"], rules.alpha):
                 doubts.append(f"{_difference(g, rules)} is not shown to be within {rules.margin:g}")
         if min(n, k) >= FEWEST_SEEDS:
@@ -454,6 +397,10 @@ class _Judge:
         ]
         least, cause = min(weighted, default=(None, ""))
         return replace(g, p=p, p_adjusted=least and min(least, 1.0), cause=cause, why="; ".join(doubts))
+
+
+def _unknown(past: Sample) -> str:
+    return f"all {len(past.values)} past runs are {past.values[0]:g}, so their spread isn't known"
 
 
 def _shown(p: float | None, alpha: float) -> bool:
@@ -507,9 +454,7 @@ def gate(
     margin: float | None = None,
     equivalence: float | None = None,
     two_sided: bool = False,
-    items: int | None = None,
     chance: float | None = None,
-    order: str | None = None,
     study: str | None = None,
     better: Better | None = None,
     **rows: Unpack[Rows],
@@ -528,9 +473,7 @@ def gate(
         margin: a drop of the mean that is acceptable: PASS shows that it is smaller, FAIL that it is larger.
         equivalence: factor below which PASS shows the variance of new runs to be, relative to past ones.
         two_sided: whether a change in either direction is bad.
-        items: number of test items, of an accuracy.
         chance: the score of a run that learned nothing; no better runs count as failed.
-        order: a column with a date, commit or number, for drift within the history.
         study: of a store that records several.
         better: which direction is better; by default as the metric says, or the column's name.
         rows: where, last, best, wide, metric_column, sheet, at: row selection; see `Rows`.
@@ -541,7 +484,7 @@ def gate(
         >>> gate(past, {"accuracy": [0.82]}, "accuracy").passed
         True
     """
-    rules = Rules(alpha, confidence, margin, equivalence, two_sided, items, chance)
+    rules = Rules(alpha, confidence, margin, equivalence, two_sided, chance)
     if two_sided and better:
         raise TableError("--two-sided has no better direction; leave out one of them")
     question = replace(Question.of(None, group, None, None, seed, by, **rows), command="gate")
@@ -555,10 +498,10 @@ def gate(
         for source in given:
             table, question = _read(source, replace(question, value=one or question.value), study, better)
             tables.append(table)
-        found, told = _gates(tables, question, rules, better, order, len(several(value)) or 1)
+        found, told = _gates(tables, question, rules, better, len(several(value)) or 1)
         gates += found
         notes += told
-    return GateResult(_finished(gates, alpha), rules, order, tuple(dict.fromkeys(notes)))
+    return GateResult(_finished(gates, alpha), rules, tuple(dict.fromkeys(notes)))
 
 
 def _read(
@@ -587,12 +530,11 @@ def _gates(
     question: Question,
     rules: Rules,
     better: Better | None,
-    order: str | None,
     metrics: int,
 ) -> tuple[list[Gate], list[str]]:
     """Return the gates of one metric of so many, and notes."""
     named = list(zip(("history", "new"), tables, strict=False))
-    sets = [_set_of(name, table, question, rules, better, order) for name, table in named]
+    sets = [_set_of(name, table, question, rules, better) for name, table in named]
     notes = [note for one, told in sets for note in (*told, *(f"{one.name}: {n}" for n in one.runs.notes))]
     first, metric = sets[0][0].runs, sets[0][0].metric
     parts = [part.assign(source="history") for part in (first.frame, first.crashed)]
@@ -606,8 +548,6 @@ def _gates(
         parts, metric = [joined.runs.frame, joined.runs.crashed], joined.metric
         notes += [*joined.notes, *joined.copies]
     frame, crashed = parts
-    if rules.items is not None and not frame["value"].between(0, metric.full_scale or 0.0).all():
-        raise TableError(f"--items is for accuracies, shares or per cent, which {metric.name!r} is not")
     cell, columns = ["source", "stratum", "group"], first.columns
     cells: dict[Any, pd.DataFrame] = dict(list(frame.groupby(cell, sort=False)))
     lost: dict[Any, int] = crashed.groupby(cell, sort=False).size().to_dict()
@@ -626,23 +566,16 @@ def _gates(
 
 
 def _set_of(
-    name: str, table: ReadTable, question: Question, rules: Rules, better: Better | None, order: str | None
+    name: str, table: ReadTable, question: Question, rules: Rules, better: Better | None
 ) -> tuple[RunSet, list[str]]:
-    """Return checked runs, in their order if it is given, and notes on the metric and the order."""
+    """Return checked runs, and a note on the metric's direction."""
     if question.value is None:
         named = listed(table.frame.columns)
         raise TableError(f"which column of {table.name} has the results? Name it with --value ({named})")
     if question.group is None:
         question = replace(question, group=SET)
         table = replace(table, frame=table.frame.assign(**{SET: "runs"}))
-    notes: list[str] = []
-    places = None
-    if order is not None and (name == "history" or order in table.frame.columns):
-        table, places, notes = _ordered(table, question, order)
     runs = check_runs(table, question, better)
-    if places is not None:
-        own = places.loc[runs.frame["row"]].set_axis(runs.frame.index)
-        runs = replace(runs, frame=runs.frame.join(own))
     value = runs.columns.value
     if not (rules.two_sided or better or runs.better or direction_of(value)) and not (
         runs.store and declared_metric(Store(runs.store), value)
@@ -651,40 +584,5 @@ def _set_of(
             f"which direction of {value} is better? Its name does not tell: give --higher-is-better or "
             "--lower-is-better, or --two-sided if any change is bad"
         )
-    metric, told = metric_of_runs(runs, None, better, accuracies=rules.items is not None)
-    if rules.items is not None and metric_of_runs(runs, None, better, accuracies=False)[0].full_scale is None:
-        raise TableError(f"--items is for accuracies and rates, which the name {value!r} does not tell")
-    return RunSet(name, runs, metric), [*notes, *([] if rules.two_sided else told)]
-
-
-def _ordered(table: ReadTable, question: Question, order: str) -> tuple[ReadTable, pd.DataFrame, list[str]]:
-    """Return the table without its order, which is no factor; each row's place; and a note.
-
-    A seed may come back from time to time: its runs are told apart by the order.
-    """
-    frame, notes = table.frame, []
-    if order in (question.value, question.group):
-        what = "value" if order == question.value else "group"
-        raise TableError(f"--order {order} is the column of the {what}; name another, or leave it out")
-    require(order, frame.columns, table.name)
-    names, places = labels(frame[order]), numeric(frame[order])
-    if not is_filled(frame[order]).all():
-        empty = frame.index[~is_filled(frame[order])]
-        raise TableError(f"column {order!r} is empty in {row_numbers(empty)}; fill it in")
-    if places.isna().any():
-        times = pd.to_datetime(names, errors="coerce", format="mixed", utc=True)
-        if times.notna().any() and times.isna().any():
-            bad = frame.index[times.isna()]
-            raise TableError(f"column {order!r} has no date in {row_numbers(bad)}, unlike in other rows")
-        places = times.astype("int64").astype(float).where(times.notna())
-    if places.isna().any() or _COMMITS & set(plain_name(order).split("_")):
-        places = pd.Series(pd.factorize(names)[0].astype(float), frame.index)
-        notes.append(f"{order} is taken in the order of the table.")
-    taken = {question.value, question.group, order, *question.by}
-    seed = question.seed
-    if seed == "seed":
-        seed = find_seed(frame, [name for name in frame.columns if name not in taken])
-    if seed is not None and seed in frame.columns and seed != order:
-        frame = frame.assign(**{seed: names.str.cat(labels(frame[seed]), " ")})
-    kept = frame if order in (seed, question.last, *question.by) else frame.drop(columns=order)
-    return replace(table, frame=kept), pd.DataFrame({"order": places, "order_name": names}), notes
+    metric, told = metric_of_runs(runs, None, better, accuracies=False)
+    return RunSet(name, runs, metric), [] if rules.two_sided else told

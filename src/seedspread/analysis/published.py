@@ -23,6 +23,7 @@ from seedspread.stats import planning
 from seedspread.stats.classic import f_interval, f_p_value
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.planning import BudgetError
+from seedspread.stats.pooled_sd import degrees_of_freedom
 from seedspread.stats.result import Estimate, Interval, Word
 from seedspread.tables.columns import STRATA, baseline_of, is_empty, is_numeric, plain_name, require
 from seedspread.tables.propose import groups_in
@@ -293,15 +294,14 @@ def _judged(
     return PublishedResult(source, level, equivalence, tuple(found), tuple(spoken(n) for n in notes if n))
 
 
-def degrees_of_freedom(n: int, kurtosis: float = EXCESS_KURTOSIS) -> float:
-    """Return those of a chi-square with the variance that log s² has at an excess kurtosis."""
-    return 2 / (2 / (n - 1) + kurtosis / n)
+def _df(n: int) -> float:
+    return degrees_of_freedom(n - 1, n, EXCESS_KURTOSIS)
 
 
 def _compared(
     stratum: str, a: Published, b: Published, level: float, equivalence: float, family: int
 ) -> PublishedComparison:
-    df = degrees_of_freedom(a.n), degrees_of_freedom(b.n)
+    df = _df(a.n), _df(b.n)
     low = (max(a.sd - a.rounding, 0) / (b.sd + b.rounding)) ** 2 if b.sd + b.rounding else inf
     high = ((a.sd + a.rounding) / (b.sd - b.rounding)) ** 2 if b.sd > b.rounding else inf
     alpha = (1 - level) / family
@@ -326,7 +326,7 @@ def _compared(
 
 def _detectable(n: int, n_baseline: int, alpha: float) -> float:
     """Return the ratio that this F test detects with 80% power if values are normal."""
-    critical = stats.f.isf(alpha / 2, degrees_of_freedom(n), degrees_of_freedom(n_baseline))
+    critical = stats.f.isf(alpha / 2, _df(n), _df(n_baseline))
     return float(critical / stats.f.isf(_POWER, n - 1, n_baseline - 1))
 
 

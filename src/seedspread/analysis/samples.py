@@ -55,12 +55,11 @@ class Versus:
 
 @dataclass(frozen=True)
 class Pair:
-    """A group and its baseline in one stratum; `place` numbers it, so that its draws are its own."""
+    """A group and its baseline in one stratum."""
 
     stratum: Levels
     arm: Group
     baseline: Group
-    place: tuple[int, int]
 
     @property
     def seeds(self) -> tuple[int, int]:
@@ -115,15 +114,15 @@ def compared_pairs(runs: RunTable) -> Iterator[Pair]:
 
     Without a baseline each level of the group is compared with every one that is before it in the table.
     """
-    for number, (name, arms) in enumerate(arms_by_stratum(runs)):
+    for name, arms in arms_by_stratum(runs):
         if runs.columns.baseline is None:
             both = [(arm, earlier) for k, earlier in enumerate(arms) for arm in arms[k + 1 :]]
         elif arms[0].name == runs.columns.baseline:
             both = [(arm, arms[0]) for arm in arms[1:]]
         else:
             both = []
-        for place, (arm, other) in enumerate(both):
-            yield Pair(name, arm, other, (number, place))
+        for arm, other in both:
+            yield Pair(name, arm, other)
 
 
 def strips_of(runs: RunTable) -> tuple[Strip, ...]:

@@ -9,17 +9,17 @@ import numpy as np
 
 from seedspread.analysis.display import Listed, table_of
 from seedspread.analysis.judgement import word_of
-from seedspread.analysis.samples import arms_by_stratum, compared_pairs
+from seedspread.analysis.samples import arms_by_stratum
 from seedspread.analysis.words import many_groups_sentence, p_phrase, p_value, sd_ends, sd_phrase, three
 from seedspread.render.table import Table
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.dispersion import FEWEST_IN_CELL, Dispersion
 from seedspread.stats.groups import Group
-from seedspread.stats.headline import FEWEST_SEEDS, headlines
+from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.pooled_sd import pooled_sd, sd_of
 from seedspread.stats.result import Estimate, ManyGroups, Word
 from seedspread.stats.variance_ratio import LogEstimate
-from seedspread.tables.check import check_runs, with_baseline
+from seedspread.tables.check import check_runs
 from seedspread.tables.question import SET, Question, Rows, TableError, listed, with_known_arguments
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.run_table import RunTable
@@ -31,7 +31,6 @@ MANY = 4
 _QUESTIONS = {
     "sigma": "Is the sd {:g}?",
     "sd_below": "Is the sd below {:g}?",
-    "at_most": "Is the sd at most {:g} times the baseline's?",
 }
 
 
@@ -64,11 +63,11 @@ def has_sd(group: Group, seeds: int = 2) -> bool:
 
 @dataclass(frozen=True)
 class SdAnswer:
-    """The verdict on the sd of a group, of several that share one, or on its ratio to the baseline's."""
+    """The verdict on the sd of a group, or of several that share one."""
 
-    of: str  # the group, or how many; what is compared
-    seeds: int  # of the group, or of the smaller one
-    sd: Estimate  # or the ratio of the sds, with the interval that decides, adjusted for several answers
+    of: str  # the group, or how many
+    seeds: int
+    sd: Estimate  # with the interval that decides, adjusted for several answers
     p: float  # of the sd that is claimed, or of one at the bound, adjusted alike
     word: Word
     claim: str  # the verdict in words
@@ -117,14 +116,12 @@ def audit_sd(
     table: Source,
     value: str | None = None,
     group: str | None = None,
-    baseline: str | None = None,
     block: "str | Sequence[str] | None" = None,
     seed: str | None = "seed",
     by: "str | Sequence[str] | None" = None,
     *,
     sigma: float | None = None,
     sd_below: float | None = None,
-    at_most: float | None = None,
     level: float = 0.95,
     equivalence: float = 2.0,
     **rows: Unpack[Rows],
@@ -135,13 +132,11 @@ def audit_sd(
         table: as `audit` takes it.
         value: the column with the result of a run.
         group: the column whose levels are judged apart; without it all runs are one group.
-        baseline: the level with whose sd the others are compared (`at_most`).
         block: as `audit` takes it.
         seed: likewise.
         by: likewise.
         sigma: is the sd this? Groups that share one sd are judged together.
         sd_below: is the sd of each group below this? By two one-sided tests.
-        at_most: is the sd of each group no more than this many times the baseline's? Likewise.
         level: of the intervals; those of bounds are the ends of two one-sided ones.
         equivalence: an sd counts as the claimed one if the variances differ by no more than this factor.
         rows: row selection; see `Rows`.
@@ -151,25 +146,21 @@ def audit_sd(
     >>> audit_sd(losses, "loss", sd_below=0.002).found[0].word
     'YES'
     """
-    given = {"sigma": sigma, "sd_below": sd_below, "at_most": at_most}
+    given = {"sigma": sigma, "sd_below": sd_below}
     asked = [(name, limit) for name, limit in given.items() if limit is not None]
     if len(asked) != 1:
-        raise TableError("ask one question about the sd at a time: --sigma, --sd-below or --at-most")
+        raise TableError("ask one question about the sd at a time: --sigma or --sd-below")
     name, limit = asked[0]
     if not 0 < limit < np.inf:
         raise TableError(f"--{name.replace('_', '-')} must be a positive number; got {limit:g}")
     if not 0.5 <= level < 1 or not 1 < equivalence < np.inf:
         raise TableError("the level must lie between 0.5 and 1, and equivalence must be a factor above 1")
-    question = Question.of(value, group, baseline, block, seed, by, **rows)
+    question = Question.of(value, group, None, block, seed, by, **rows)
     read = read_table(table, question)
-    if group is None and value is not None and name != "at_most":
+    if group is None and value is not None:
         question, read = replace(question, group=SET), replace(read, frame=read.frame.assign(**{SET: SET}))
     runs = check_runs(read, question)
-    many: list[ManyGroups] = []
-    if name == "at_most":
-        units = _ratios(with_baseline(runs, question), level)
-    else:
-        units, many = _sds(runs, name == "sigma", level, equivalence)
+    units, many = _sds(runs, name == "sigma", level, equivalence)
     if not units:
         raise TableError(f"no group of {runs.source} has two seeds with different values, so there is no sd")
     found = [_judged(*unit, name, limit, 1 - level, len(units), equivalence) for unit in units]
@@ -177,22 +168,6 @@ def audit_sd(
     return SdResult(
         runs.source, runs.columns.value, asks, len(runs.frame), tuple(found), tuple(many), runs.notes
     )
-
-
-def _ratios(runs: RunTable, level: float) -> list[tuple[str, int, LogEstimate]]:
-    """Return the ratio of each group's variance to the baseline's: the headline of an audit."""
-    if runs.columns.baseline is None:
-        raise TableError("--at-most compares with a baseline: name its level with --baseline")
-    pairs = list(compared_pairs(runs))
-    found = headlines([(successful(p.arm), successful(p.baseline)) for p in pairs], level, 2.0, fewest=2)
-    names = (
-        f"{arm_name(p.arm.factor, p.arm.name)} vs {arm_name(p.arm.factor, p.baseline.name)}" for p in pairs
-    )
-    return [
-        (_in_stratum(runs, pair.stratum, name), min(pair.seeds), estimate)
-        for name, pair, (_, estimate) in zip(names, pairs, found, strict=True)
-        if estimate is not None
-    ]
 
 
 def _sds(
@@ -233,18 +208,17 @@ def _judged(
     word: Word
     above, below = min(family * found.above(at), 1.0), min(family * found.below(at), 1.0)
     p, side = min(above, below), "below" if above < below else "above"
-    sd = "the ratio of the sds" if name == "at_most" else "the sd"
-    claim = f"{sd} is {side} {limit:g}"
+    claim = f"the sd is {side} {limit:g}"
     if name != "sigma":
         word = "CAN'T TELL" if p >= alpha else "YES" if side == "below" else "NO"
     elif family * max(found.above(at + log(factor)), found.below(at - log(factor))) < alpha <= 2 * p:
-        p, word, claim = min(2 * p, 1.0), "YES", f"{sd} is {limit:g}, within {factor:g}x in variance"
+        p, word, claim = min(2 * p, 1.0), "YES", f"the sd is {limit:g}, within {factor:g}x in variance"
     else:
         p, tails = min(2 * p, 1.0), 1
         word = "NO" if p < alpha else word_of(p, alpha)
-        claim = f"{sd} may be {side} {limit:g}" if word == "MAYBE" else claim
+        claim = f"the sd may be {side} {limit:g}" if word == "MAYBE" else claim
     if seeds < FEWEST_SEEDS or word == "CAN'T TELL":
-        word, claim = "CAN'T TELL", f"{seeds} seeds do not settle whether {sd} is below or above {limit:g}"
+        word, claim = "CAN'T TELL", f"{seeds} seeds do not settle whether the sd is below or above {limit:g}"
     value = sd_of(found, 1 - tails * alpha / family)
     interval = None if value.interval is None else replace(value.interval, level=1 - tails * alpha)
     return SdAnswer(of, seeds, replace(value, interval=interval), p, word, claim)

@@ -1,13 +1,12 @@
 """How many seeds a study needs, or what its seeds can show: `seedspread seeds`."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
 from seedspread.analysis.words import seed_counts
 from seedspread.stats import planning
 from seedspread.stats.planning import BudgetError, Design
-from seedspread.stats.pooled_sd import power_below, seeds_below
 from seedspread.stats.tolerance import mean_level
 from seedspread.tables.question import with_known_arguments
 
@@ -127,79 +126,30 @@ def _means(
 def _spread(
     ratio: float | None, n: int | None, n_baseline: int | None, power: float, design: Design
 ) -> SeedBudget:
-    """Return the seeds, the ratio or the power that is not given; `f_test` is what the F test would have."""
-    alpha, exact = design.alpha, design.suits_f
-    f_test: float | None
+    """Return the seeds, the ratio or the power that is not given."""
+    alpha = design.alpha
     if n is None:
         asked, ratio = "seeds", ratio or 0.0
         seeds = planning.seeds_for(ratio, power, n_baseline, design)
-        f_test = planning.seeds_for_ratio(ratio, power, alpha, n_baseline)[0] if exact else None
         power = planning.power(ratio, seeds, design)
     else:
         seeds = n, n_baseline or n
         if ratio is None:
             asked, ratio = "ratio", planning.detectable(seeds, power, design)
-            f_test = planning.detectable_ratio(seeds, power, alpha) if exact else None
         else:
             planning.check_design(seeds, 0.999, alpha)
             asked, power = "power", planning.power(ratio, seeds, design)
-            f_test = planning.f_power(ratio, seeds, alpha) if exact else None
     arms = f"{seed_counts(seeds)}{' per arm' * (seeds[0] == seeds[1])}"
     times, level = f"{ratio**0.5:.3g} times the sd", f"at level {alpha:g}"
-    text, digits = {
-        "seeds": (f"{arms}: power {power:.2f} for a variance ratio of {ratio:g} ({times}) {level}", ""),
-        "ratio": (
-            f"{arms} detect variance ratios above {ratio:.3g} ({times}) with power {power:g} {level}", ".3g"
-        ),
-        "power": (
-            f"Power {power:.2f}: {arms} see a variance ratio of {ratio:g} ({times}) that often {level}", ".2f"
-        ),
-    }[asked]  # fmt: skip
+    text = {
+        "seeds": f"{arms}: power {power:.2f} for a variance ratio of {ratio:g} ({times}) {level}",
+        "ratio": f"{arms} detect variance ratios above {ratio:.3g} ({times}) with power {power:g} {level}",
+        "power": f"Power {power:.2f}: {arms} see a variance ratio of {ratio:g} ({times}) that often {level}",
+    }[asked]
     method = f"scale ratio, the audit's headline, simulated on {design.shape} values"
     if design.pairs is not None:
         method += f", arms that share seeds and correlate by {design.pairs:g}"
     if design.blocks > 1:
         method += f", {design.blocks} blocks with twins that correlate by {design.twins:g}"
-    beside = "" if f_test is None else f"; the F test, if values are exactly normal: {f_test:{digits}}"
     values = {"seeds": list(seeds), "ratio": ratio, "power": power, **asdict(design)}
-    return SeedBudget(f"{text} ({method}{beside}).", values | {"method": method, "f_test": f_test})
-
-
-@with_known_arguments
-def bound_budget(
-    bound: float,
-    sd: float | None = None,
-    ratio: float = 1.0,
-    n: int | None = None,
-    power: float = 0.8,
-    design: Design | None = None,
-) -> SeedBudget:
-    """Answer how many seeds show that an sd is below a bound, or how often `n` of them do.
-
-    Args:
-        bound: for the sd, if `sd` is given; otherwise for the ratio of the sds of a group and its baseline.
-        sd: the true one, as far as it is known.
-        ratio: the true ratio of the variances, if the bound is for that of the sds.
-        n: seeds, per group if there are two; without it they are searched.
-        power: how often the bound is to be shown.
-        design: what the experiment is like; `alpha` is the level of the one-sided test.
-    """
-    design = design or Design()
-    planning.check_design((2 if n is None else n,) * 2, power, design.alpha)
-    true, what, per = (ratio**0.5, "the ratio of the sds", " per group") if sd is None else (sd, "the sd", "")
-    if not 0 < true < bound < inf:
-        raise BudgetError(f"the bound {bound:g} must lie above the true value, which is {true:g}")
-    if sd is None:  # two one-sided tests are as wide as a two-sided one at twice the level
-        doubled = replace(design, alpha=2 * design.alpha)
-        n = n or planning.seeds_for((bound / true) ** 2, power, None, doubled)[0]
-        power = planning.power((bound / true) ** 2, (n, n), doubled)
-    else:
-        planning.check_shape(design.shape)
-        if design.pairs is not None or design.blocks > 1:
-            raise BudgetError("the bound of one sd is planned for one group: leave out --pairs and --blocks")
-        n = n or seeds_below(bound / sd, power, design.alpha, design.shape)
-        power = power_below(bound / sd, n, design.alpha, design.shape)
-    values = {"seeds": n, "bound": bound, "true": true, "power": power, **asdict(design)}
-    shown = f"show that {what} is below {bound:g} if it is {true:.3g}"
-    test = f"one-sided at level {design.alpha:g}, {design.shape} values"
-    return SeedBudget(f"{n} seeds{per} {shown} with power {power:.2f} ({test}).", values)
+    return SeedBudget(f"{text} ({method}).", values | {"method": method})

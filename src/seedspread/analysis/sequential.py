@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from hashlib import sha256
 from math import inf
 from pathlib import Path
@@ -12,19 +11,14 @@ from typing import Any
 import platformdirs
 
 from seedspread.analysis import words
-from seedspread.analysis.samples import arms_by_stratum
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
 from seedspread.render.table import Column, Table
 from seedspread.runs import studies
-from seedspread.runs.levels import arm_name
 from seedspread.runs.store import Store
 from seedspread.stats import sequential
-from seedspread.stats.groups import Group
 from seedspread.stats.result import InterimLook, Interval
 from seedspread.stats.sequential import Progress, SoFar, expected
-from seedspread.tables.question import TableError
-from seedspread.tables.run_table import RunTable
 
 
 def factor_of(sizes: tuple[int, ...], progress: Progress = lambda _: None) -> float:
@@ -60,78 +54,6 @@ def known_factor(sizes: tuple[int, ...]) -> float | None:
 def _file(sizes: tuple[int, ...]) -> Path:
     name = sha256(sequential.key(sizes).encode()).hexdigest()[:16]
     return platformdirs.user_cache_path("seedspread") / "looks" / f"{name}.json"
-
-
-@dataclass(frozen=True)
-class Look:
-    """Which of how many looks a table is at.
-
-    Attributes:
-        number: from 1 on.
-        of: how many there are at most.
-        step: seeds that each arm gains between looks; by default the looks are evenly spaced from none on.
-        progress: hears how far a simulation of the levels is, where it takes one.
-    """
-
-    number: int
-    of: int
-    step: int | None = None
-    progress: Progress = field(default=lambda _: None, repr=False, compare=False)
-
-    def on(self, runs: RunTable) -> InterimLook:
-        """The looks that the seeds of a table make it; `TableError` if they cannot be."""
-        if not 1 <= self.number <= self.of <= studies.MOST_LOOKS:
-            raise TableError(
-                f"a look is one of at most {studies.MOST_LOOKS}, such as --look 3 --of 9; "
-                f"got {self.number} of {self.of}"
-            )
-        sizes = self._sizes(_seeds(runs))
-        return InterimLook(sizes, self.number, factor_of(sizes, self.progress))
-
-    def _sizes(self, seeds: int) -> tuple[int, ...]:
-        """Return the seeds at each look; refuse too few of them, or too many."""
-        numbers = range(1, self.of + 1)
-        if self.step is None:
-            sizes = tuple(round(seeds * k / self.number) for k in numbers)
-        elif self.step < 1:
-            raise TableError(f"the step between looks must be 1 seed or more; got {self.step}")
-        else:
-            sizes = tuple(seeds + self.step * (k - self.number) for k in numbers)
-        if seeds < studies.FEWEST_SEEDS:
-            raise TableError(
-                f"a look takes {studies.FEWEST_SEEDS} seeds per arm or more; there are {seeds}: add some"
-            )
-        if sizes[0] < studies.FEWEST_SEEDS:
-            advice = "say with --step how many seeds each look adds" if self.step is None else "lower --step"
-            raise TableError(
-                f"look {self.number} at {seeds} seeds per arm would make the first one at {sizes[0]}, and a "
-                f"look takes {studies.FEWEST_SEEDS} or more: {advice}"
-            )
-        if sizes[-1] > studies.MOST_SEEDS:
-            raise TableError(
-                f"the last of {self.of} looks would be at {sizes[-1]:,} seeds per arm, and looks are counted "
-                f"up to {studies.MOST_SEEDS:,}: lower --of or --step"
-            )
-        return sizes
-
-
-def _seeds(runs: RunTable) -> int:
-    """Of every arm; `TableError` unless all have the same, or as many of their own."""
-    first: tuple[Group, set[int]] | None = None
-    for _, arms in arms_by_stratum(runs):
-        for arm in arms:
-            seeds = {*map(int, arm.seeds), *map(int, arm.crashed)}
-            first = first or (arm, seeds)
-            if len(seeds) != len(first[1]) or 0 < len(seeds & first[1]) < len(seeds):
-                names = [arm_name(runs.columns.group, a.name) for a in (first[0], arm)]
-                raise TableError(
-                    f"a look judges arms that have the same seeds; {names[0]} has {len(first[1])} and "
-                    f"{names[1]} {len(seeds)}, not all the same: add the missing runs, or leave some out "
-                    "with --where"
-                )
-    if first is None:
-        raise TableError("there is no run to look at")
-    return len(first[1])
 
 
 def looks_of(record: studies.SequentialRecord | None) -> InterimLook | None:

@@ -33,7 +33,6 @@ from seedspread.tables.question import SET, Question, TableError
 from seedspread.tables.read import Table as ReadTable
 from seedspread.tables.run_table import RunTable
 
-_RESAMPLES = 10_000
 _METHOD = "ratio of variance ratios"
 _WHY = (
     "the headlines of two sets of runs, taken as independent: the difference of their log ratios has the "
@@ -388,15 +387,14 @@ def compare_tables(
         better: which direction is better; by default what the tables and the value's name tell.
         recorded: notes on what the sets' studies record.
     """
-    audit.check_options(level, _RESAMPLES, None, None, equivalence)
+    audit.check_options(level, equivalence=equivalence)
     sets, notes = [], []
     for name, table in tables:
         one, told = _set_of(name, table, question, better)
         sets.append(one)
         notes += told
     joined = _with_baseline(join(sets), question)
-    resamples = audit.affordable(_RESAMPLES, len(joined.runs.frame))
-    comparer = audit.Comparer(joined.metric, level, resamples, 0, None, None, equivalence)
+    comparer = audit.Comparer(joined.metric, level, equivalence=equivalence)
     by_setting = joined.by_setting()
     spread = audit.audit_runs(by_setting, comparer, over_strata=False)
     columns, one_sample = joined.runs.columns, joined.runs.columns.group == SET

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -14,7 +13,6 @@ from seedspread.stats.groups import Group, Span, are_dependent, are_opposed
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.result import (
     Better,
-    Contrast,
     Doubt,
     Estimate,
     FailedRuns,
@@ -22,7 +20,6 @@ from seedspread.stats.result import (
     InterimLook,
     Interval,
     ManyGroups,
-    Performance,
     SameSeedRuns,
     TestResult,
     TestSetNoise,
@@ -69,8 +66,6 @@ def probability(value: float) -> str:
 
 
 _ALPHA = 0.05
-# Of so many runs or fewer the worst tenth is the worst run.
-_TEN = 10
 # Of a variance: what most of it is, and what is worth naming; of a difference that is shown: what is little.
 _MOSTLY, _WORTH_NAMING, _LITTLE = 2 / 3, 0.1, 0.2
 # Why components cannot be had.
@@ -310,8 +305,8 @@ def verdict(c: Comparison) -> str:
 def asides(c: Comparison) -> list[tuple[str, str]]:
     """What stands beside a verdict, each with its label: means, power, failures, cautions."""
     out = [("Failures", line) for line in failure_rates(c)]
-    if c.performance is not None:
-        out.append(("Means", means_sentence(replace(c.performance, groups=(c.arm_name, c.baseline_name)))))
+    if c.means is not None:
+        out.append(("Means", means_sentence(c.arm_name, c.means, c.better)))
     if c.detectable is not None:
         enough = seed_counts((max(c.seeds[0], FEWEST_SEEDS), max(c.seeds[1], FEWEST_SEEDS)))
         out.append(("Power", f"{enough} reliably detect only ratios above {two(c.detectable)}"))
@@ -362,24 +357,12 @@ def failure_signs(c: Comparison) -> list[str]:
     return ["; ".join(_sign(sign, arm_name(c.factor, sign.group)) for sign in signs) + "."] if signs else []
 
 
-def means_sentence(p: Performance) -> str:
-    """`clamp is worse: −14 (95% CI −16 to −12)`, and what the worst runs add to it."""
-    mean, worst = (_direction(contrast, p.better) for contrast in (p.mean, p.worst))
-    arm = p.groups[0]
-    said = f"{arm} is {mean}" if mean else "no clear difference"
-    sentence = f"{said}: {difference(p.mean.difference)}"
-    if worst and worst != mean:
-        which = f"worst of {p.worst_of} runs" if p.worst_of <= _TEN else "worst tenth"
-        sentence += f"; the {which} of {arm} is {worst}: {difference(p.worst.difference)}"
-    return sentence
-
-
-def _direction(contrast: Contrast, better: Better) -> str:
-    """`better` or `worse`; nothing if the interval contains 0."""
-    interval, value = contrast.difference.interval, contrast.difference.value
-    if interval is None or 0 in interval:
-        return ""
-    return "better" if (value > 0) == (better == "higher") else "worse"
+def means_sentence(name: str, means: Estimate, better: Better) -> str:
+    """`clamp is worse: −14 (95% CI −16 to −12)`."""
+    claim = "no clear difference"
+    if means.interval is not None and 0 not in means.interval:
+        claim = f"{name} is {'better' if (means.value > 0) == (better == 'higher') else 'worse'}"
+    return f"{claim}: {difference(means)}"
 
 
 def difference(estimate: Estimate) -> str:
@@ -461,11 +444,8 @@ def noise_lines(c: Comparison) -> list[str]:
 
 
 def foot(audit: AuditResult) -> str:
-    """How many runs from where, and what was drawn."""
-    return (
-        f"{audit.rows:,} runs from {audit.source}; {audit.level:.0%} intervals; {audit.resamples:,} "
-        f"resamples, random seed {audit.random_seed}."
-    )
+    """How many runs from where, and the level."""
+    return f"{audit.rows:,} runs from {audit.source}; {audit.level:.0%} intervals."
 
 
 def counted(audit: AuditResult) -> list[tuple[Word, str]]:
@@ -681,8 +661,8 @@ def looks_note(looks: InterimLook) -> str:
     """Which looks the headlines of an audit count."""
     seen = ", ".join(map(str, looks.sizes[: looks.number]))
     return (
-        f"{look_title(looks).capitalize()}, at {seen} of at most {looks.sizes[-1]} seeds per arm: the "
-        "headline's p, interval and bounds count the looks; its probabilities and the other tests do not."
+        f"{look_title(looks).capitalize()}, at {seen} of at most {looks.sizes[-1]} seeds per group: the "
+        "headline's p and interval count the looks; its probabilities and the other tests do not."
     )
 
 

@@ -2,7 +2,7 @@
 
 import json as jsonlib
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from seedspread.analysis.audit_result import AuditResult
-    from seedspread.analysis.sequential import Look
     from seedspread.runs.studies import AuditSpec
-    from seedspread.stats.result import InterimLook, Scale
+    from seedspread.stats.result import Scale
     from seedspread.study.store_questions import RecordedQuestion
     from seedspread.tables.sources.collect import Collected
 
@@ -51,20 +50,11 @@ def audit(
     asked: TableOptions,
     study: Study = None,
     level: Level = 0.95,
-    resamples: Annotated[int, "Bootstrap resamples."] = 10_000,
-    random_seed: Annotated[int, option("For the resamples.", min=0)] = 0,
     chance: Annotated[float | None, "The score of a run that has learnt nothing."] = None,
     test_size: Annotated[int | None, "Test examples, for the sampling floor."] = None,
     equivalence: _Equivalence = 2.0,
     scale: Annotated[
         str | None, "Judge `log` (losses, times) or `logit` (shares near 0 or 1) of the values instead."
-    ] = None,
-    tail: Annotated[float | None, "How often is a seed worse than this value?"] = None,
-    quantile: Annotated[float | None, "Which value is this share of seeds worse than, such as 0.1?"] = None,
-    look: Annotated[int | None, "For a table that grows: which look this is; with --of."] = None,
-    of: Annotated[int | None, "How many looks there are at most."] = None,
-    step: Annotated[
-        int | None, "Seeds that a look adds to each arm; by default looks are evenly spaced."
     ] = None,
     n: Annotated[str | None, "For a table of means ± sd: the seeds behind each, or their column."] = None,
     sd_is: SdIs = "sd",
@@ -72,7 +62,6 @@ def audit(
     interactions: Annotated[int, "With --factors: how many may interact."] = 2,
     sigma: Annotated[float | None, "A claimed sd: is the spread that?"] = None,
     sd_below: Annotated[float | None, "Is the sd below this?"] = None,
-    at_most: Annotated[float | None, "Is the sd at most this many times the baseline's?"] = None,
     review: Review = False,
     details: Annotated[bool, "Every comparison and test."] = False,
     explain: Annotated[bool, "Why each test, and what it assumes."] = False,
@@ -89,8 +78,6 @@ def audit(
     chosen = _scale(scale)
     if n is None and sd_is != "sd":
         raise SeedspreadError("--sd-is is about means and sds: give the number of seeds with --n too")
-    if (tail, quantile) != (None, None):
-        _check_tails_alone(locals())
     if n is not None:
         from seedspread.analysis.published import audit_means
 
@@ -102,12 +89,12 @@ def audit(
         )  # fmt: skip
         say_result(published, form, as_json=json, review=review)
         return
-    with Terminal(stderr=True).status("auditing ...") as shown:
+    with Terminal(stderr=True).status("auditing ..."):
         recorded = _question(table, study, asked)
         spec, runs = (recorded.spec, recorded.table) if recorded else (None, table)
         values, compared = _comparison(table, spec, asked)
         other: Any = None
-        if {factors, sigma, sd_below, at_most} != {None}:
+        if {factors, sigma, sd_below} != {None}:
             _refuse_beside_other_questions(locals())
         if factors is not None:
             from seedspread.analysis.factors import audit_factors
@@ -117,22 +104,23 @@ def audit(
                 runs, values[0], factors, asked.block, asked.seed_column, interactions=interactions,
                 level=level, equivalence=equivalence, scale=chosen, **asked.rows,
             )  # fmt: skip
-        elif (sigma, sd_below, at_most) != (None, None, None):
+        elif (sigma, sd_below) != (None, None):
             from seedspread.analysis.sd import audit_sd
 
+            asked.refuse("baseline", reason="--sigma and --sd-below")
+            del compared["baseline"]
             other = audit_sd(
                 runs, values[0], seed=asked.seed_column, **compared, sigma=sigma, sd_below=sd_below,
-                at_most=at_most, level=level, equivalence=equivalence, **asked.rows,
+                level=level, equivalence=equivalence, **asked.rows,
             )  # fmt: skip
         if other is not None:
             say_result(other, form, as_json=json)
             return
-        looked = _looked(look, of, step, recorded, shown.update)
         results = [
             run_audit(
-                runs, one, seed=asked.seed_column, **compared, level=level, resamples=resamples,
-                random_seed=random_seed, chance=chance, test_size=test_size, equivalence=equivalence,
-                scale=chosen, tail=tail, quantile=quantile, look=looked, better=asked.better, **asked.rows,
+                runs, one, seed=asked.seed_column, **compared, level=level, chance=chance,
+                test_size=test_size, equivalence=equivalence, scale=chosen,
+                look=recorded.looks if recorded else None, better=asked.better, **asked.rows,
             )
             for one in values
         ]  # fmt: skip
@@ -150,7 +138,7 @@ def audit(
 
 
 # Options of an audit of pairs that questions about factors or an sd leave no room for.
-_OF_PAIRS = ("oneline", "review", "details", "explain", "plot", "look", "chance", "test_size")
+_OF_PAIRS = ("oneline", "review", "details", "explain", "plot", "chance", "test_size")
 
 
 def _given(options: dict[str, Any], *names: str) -> list[str]:
@@ -159,16 +147,8 @@ def _given(options: dict[str, Any], *names: str) -> list[str]:
     return [f"--{name.replace('_', '-')}" for name in names if is_given[name]]
 
 
-def _check_tails_alone(options: dict[str, Any]) -> None:
-    names = ("n", "factors", "sigma", "sd_below", "at_most", "scale", "oneline", "review")
-    for what in _given(options, *names):
-        raise SeedspreadError(
-            f"--tail and --quantile print tables of groups, run by run and as they are; leave out {what}"
-        )
-
-
 def _refuse_beside_other_questions(options: dict[str, Any]) -> None:
-    what, *more = _given(options, "factors", "sigma", "sd_below", "at_most")
+    what, *more = _given(options, "factors", "sigma", "sd_below")
     for other in [*_given(options, *_OF_PAIRS), *(more if what == "--factors" else _given(options, "scale"))]:
         raise SeedspreadError(f"{other} has no meaning beside {what}; leave it out")
     if len(options["values"]) > 1:
@@ -212,27 +192,6 @@ def _question(
 
     others = [] if together else [*(asked.block or ()), *(asked.by or ())]
     return recorded_question(source, study, asked.value, asked.group, others, together=together)
-
-
-def _looked(
-    look: int | None,
-    of: int | None,
-    step: int | None,
-    recorded: "RecordedQuestion | None",
-    tell: Callable[[str], None],
-) -> "InterimLook | Look | None":
-    """The look that is asked for; else those that the study of a store has had."""
-    from seedspread.analysis.sequential import Look
-
-    if recorded is not None and recorded.looks is not None:
-        if (look, of, step) != (None, None, None):
-            raise SeedspreadError("the store knows its looks itself; leave out --look, --of and --step")
-        return recorded.looks
-    if look is None or of is None:
-        if (look, of, step) != (None, None, None):
-            raise SeedspreadError("a look takes its number and how many there are: --look 3 --of 9")
-        return None
-    return Look(look, of, step, lambda done: tell(f"simulating the levels of the looks: {done:.0%} ..."))
 
 
 def _print_audits(results: "list[AuditResult]", form: str, explain: bool, details: bool, json: bool) -> None:
@@ -284,26 +243,19 @@ def seeds(
         float | None, "The arms share their seeds and correlate by this; omit it if they do not."
     ] = None,
     twins: Annotated[float, "How a seed's runs correlate across blocks."] = 0.0,
-    bound: Annotated[
-        float | None, "Show that the sd is below this (with --sd), or is this many times the baseline's."
-    ] = None,
     difference: Annotated[float | None, "The difference of two means to detect; with --sd."] = None,
     margin: Annotated[float | None, "Show that two means differ by no more than this; with --sd."] = None,
     drop: Annotated[float | None, "The drop for `gate` to detect; with --sd. --n is its past runs."] = None,
     json: Json = False,
 ) -> None:
     """How many seeds: for a mean (--sd with --se, --difference, --margin or --drop) or a ratio (--ratio)."""
-    from seedspread.analysis.seeds import bound_budget, seed_budget
+    from seedspread.analysis.seeds import seed_budget
     from seedspread.stats.planning import Design
 
     design = Design(blocks, pairs, twins, alpha, shape)
-    sizes = {"difference": difference, "margin": margin, "drop": drop}
-    if bound is None:
-        budget = seed_budget(sd, se, ratio, n, n_baseline, power, design, **sizes)
-    else:
-        if {se, n_baseline, *sizes.values()} != {None} or (sd is not None and ratio is not None):
-            raise SeedspreadError("--bound goes with --sd, or with --ratio, and with --n; leave out the rest")
-        budget = bound_budget(bound, sd, 1.0 if ratio is None else ratio, n, power, design)
+    budget = seed_budget(
+        sd, se, ratio, n, n_baseline, power, design, difference=difference, margin=margin, drop=drop
+    )
     if json:
         say_json(budget.values)
     else:
@@ -429,9 +381,7 @@ def gate(
         float | None, "Pass only if the variance is shown to be below this many times."
     ] = None,
     two_sided: Annotated[bool, "Any change is bad, not only a drop."] = False,
-    items: Annotated[int | None, "Test items behind each accuracy."] = None,
     chance: Annotated[float | None, "The score of a run that has learned nothing."] = None,
-    order: Annotated[str | None, "A column with date, commit or number: has the history drifted?"] = None,
     study: Annotated[str | None, "For stores: the study, by name."] = None,
     details: Annotated[bool, "How each was judged."] = False,
     plot: Annotated[Path | None, "Draw runs and bound: .png, .pdf or .svg."] = None,
@@ -444,8 +394,8 @@ def gate(
     check_forms(form, plot)
     result = judge(
         history, new, asked.value, asked.group, asked.seed_column, asked.by, alpha=alpha,
-        confidence=confidence, margin=margin, equivalence=equivalence, two_sided=two_sided, items=items,
-        chance=chance, order=order, study=study, better=asked.better, **asked.rows,
+        confidence=confidence, margin=margin, equivalence=equivalence, two_sided=two_sided,
+        chance=chance, study=study, better=asked.better, **asked.rows,
     )  # fmt: skip
     try:
         say_result(result, form, as_json=json, details=details)

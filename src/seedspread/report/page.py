@@ -222,7 +222,7 @@ def _about_setting(s: Setting) -> Section:
 
 def _audit_tables(s: Setting) -> Iterator[Table]:
     for i, c in enumerate(s.comparisons if s.audit else ()):
-        for j, table in enumerate(map(without_empty, test_tables(c, full=True)), 1):
+        for j, table in enumerate(map(without_empty, test_tables(c)), 1):
             columns = tuple(Column(column.text or "remark") for column in table.columns)
             name, title = f"{s.id}-{i}-{j}-tests", f"{table.title}: {s.name}"
             yield replace(table, id=name, title=title, columns=columns, scale=s.origin)

@@ -1,23 +1,18 @@
-"""Tests of two groups: F, Levene, Brown-Forsythe, Miller's jackknife, Pitman-Morgan; resampling.
+"""Tests of two groups: F, Levene, Brown-Forsythe, Miller's jackknife, Pitman-Morgan.
 
-Also those beside the spread: Welch's and the paired t test of means, Shapiro and Wilk's of normality. Where
-runs are permuted or drawn, it is whole seeds with all their runs, except in the pooled bootstrap; such
-results depend only on the data and the random generator.
+Also those beside the spread: Welch's and the paired t test of means, Shapiro and Wilk's of normality.
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
-from math import comb
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-from seedspread.stats.groups import Floats, Group, Ints, common_seeds
-from seedspread.stats.result import Interval, TestResult
+from seedspread.stats.groups import Floats, Group, common_seeds
+from seedspread.stats.result import Estimate, Interval, TestResult
 
 
 def unless_contradicted(independent: bool | None) -> bool | None:
@@ -97,43 +92,6 @@ def deviations_test(group: Group, baseline: Group, center: str, independent: boo
     test = stats.levene(group.values, baseline.values, center=center)
     df = (1.0, float(len(group.values) + len(baseline.values) - 2))
     return replace(blank, statistic=float(test.statistic), df=df, p=float(test.pvalue))
-
-
-def two_way_tests(
-    group: Group, baseline: Group, center: str, independent: bool | None = None
-) -> tuple[TestResult, ...]:
-    """Test group, block and interaction by a two-way analysis of absolute deviations, Type II."""
-    label = "Levene" if center == "mean" else "Brown-Forsythe"
-    terms = ("group", "block", "interaction")
-    blanks = [
-        TestResult(
-            key=f"two_way_{center}_{term}",
-            name=f"two-way {label}: {term}",
-            about="spread",
-            why=f"the factorial analysis: deviations from cell {center}s, so block means are taken out",
-            assumes="independent runs; deviations well enough behaved for an analysis of variance",
-            assumptions_met=unless_contradicted(independent),
-        )
-        for term in terms
-    ]
-    blocks = sorted({*group.cells, *baseline.cells})
-    if len(blocks) < 2:
-        return ()
-    middle = np.mean if center == "mean" else np.median
-    cells = [
-        (g, blocks.index(b), np.abs(values - middle(values)))
-        for g, x in enumerate((group, baseline))
-        for b, values in x.cells.items()
-    ]
-    effects = two_way(cells)
-    if isinstance(effects, str):
-        return tuple(replace(blank, note=effects) for blank in blanks)
-    return tuple(
-        replace(blank, note="some cells are empty, so there is no interaction to test")
-        if f is None
-        else replace(blank, statistic=f, df=df, p=float(stats.f.sf(f, *df)))
-        for blank, (f, df) in zip(blanks, effects, strict=True)
-    )
 
 
 Effect = tuple[float | None, tuple[float, ...]]
@@ -371,260 +329,30 @@ def seed_means_test(group: Group, baseline: Group, level: float) -> TestResult:
     return t_test(blank, x, y, level, paired=paired)
 
 
-Choice = NDArray[np.bool_]
-
-# Up to this many rearrangements are enumerated, more are sampled.
-_ALL = 2**14
-# Entries of the rearrangements held at once, to bound memory.
-_PIECE = 2_000_000
-# Seeds times blocks beyond which a permutation is not worth its memory: the jackknife agrees with it.
-_LARGEST = 5_000_000
-_TOO_LARGE = "left out: the table is too large for it, and the jackknife then says the same"
+# A difference of means needs three pairs, as a paired t test does.
+_FEWEST_PAIRS = 3
 
 
-def seed_permutation(group: Group, baseline: Group, resamples: int, rng: np.random.Generator) -> TestResult:
-    """Test the variance ratio by moving whole seeds between groups: all ways, or `resamples` random ones.
+def mean_difference(group: Group, baseline: Group, level: float) -> Estimate:
+    """Return the difference of the seeds' means, group minus baseline, with a t interval.
 
-    P. Good, Permutation, parametric and bootstrap tests of hypotheses, 3rd ed., Springer (2005).
+    Shared seeds are pairs. If all are shared the interval is the paired t test's, if none are it is Welch's;
+    between the two, each part adds its own variance.
     """
-    blank = TestResult(
-        key="permutation",
-        name="permutation of seeds",
-        about="spread",
-        why="the log variance ratio without a model of the shape; twins move together",
-        assumes="seeds exchangeable between the arms (of one shape) once cell means are taken out",
-    )
-    n1, n = len(group.seed_codes), len(group.seed_codes) + len(baseline.seed_codes)
-    if min(n1, n - n1) < 3:
-        return replace(blank, note="needs three seeds in each arm: fewer rearrangements say nothing")
-    first = np.arange(n) < n1
-    if _is_too_large(group, baseline):
-        return replace(blank, note=_TOO_LARGE)
-    residuals = _residuals(group, baseline)
-    if comb(n, n1) <= _ALL:
-        every = np.zeros((comb(n, n1), n), dtype=bool)
-        np.put_along_axis(every, np.array(list(combinations(range(n), n1))), True, axis=1)
-        return _tested(blank, residuals, first, [every], len(every), exact=True)
-    drawn = (rng.permuted(np.tile(first, (rows, 1)), axis=1) for rows in _batches(resamples, n))
-    return _tested(blank, residuals, first, drawn, resamples, exact=False)
-
-
-def within_seed_permutation(
-    group: Group, baseline: Group, resamples: int, rng: np.random.Generator
-) -> TestResult:
-    """Test the variance ratio by exchanging the groups within shared seeds: all ways, or a sample."""
-    blank = TestResult(
-        key="within_seed_permutation",
-        name="permutation within seeds",
-        about="spread",
-        why="compares a seed only with itself, so what a seed does to both arms cannot matter",
-        assumes="the arms exchangeable within a seed once cell means are taken out",
-    )
+    x, y = group.seed_means, baseline.seed_means
+    value = float(x.mean() - y.mean())
+    if min(len(x), len(y)) < 2:
+        return Estimate(value)
     in_a, in_b = common_seeds(group, baseline)
-    n = len(in_a)
-    if n < 2:
-        return replace(blank, note="the arms share fewer than two seeds")
-    if _is_too_large(group, baseline):
-        return replace(blank, note=_TOO_LARGE)
-    residuals = _residuals(group, baseline)[np.concatenate([in_a, len(group.seed_codes) + in_b])]
-    first = np.arange(2 * n) < n
-    if 2**n <= _ALL:
-        stays = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
-        test = _tested(blank, residuals, first, [np.hstack([stays, ~stays])], 2**n, exact=True)
-        least = 2.0 ** (1 - n)
-        return replace(test, note=f"with {n} seeds never below {least:.3g}") if least > 0.05 else test
-    drawn = (
-        np.hstack([stays, ~stays])
-        for stays in (rng.random((rows, n)) < 0.5 for rows in _batches(resamples, 2 * n))
-    )
-    return _tested(blank, residuals, first, drawn, resamples, exact=False)
-
-
-def _is_too_large(group: Group, baseline: Group) -> bool:
-    blocks = len({*group.cells, *baseline.cells})
-    return (len(group.seed_codes) + len(baseline.seed_codes)) * blocks > _LARGEST
-
-
-def _residuals(group: Group, baseline: Group) -> Floats:
-    """Return (seeds of both groups, blocks) deviations from cell means; NaN if there is no run."""
-    blocks = np.union1d(group.blocks, baseline.blocks)
-    return np.concatenate([_residual_table(side, side.seed_codes, blocks) for side in (group, baseline)])
-
-
-def _residual_table(group: Group, seeds: Ints, blocks: Ints) -> Floats:
-    out = np.full((len(seeds), len(blocks)), np.nan)
-    out[np.searchsorted(seeds, group.seeds), np.searchsorted(blocks, group.blocks)] = group.residuals
-    return out
-
-
-def _batches(total: int, width: int) -> list[int]:
-    size = max(1, _PIECE // width)
-    return [min(size, total - start) for start in range(0, total, size)]
-
-
-def _tested(
-    blank: TestResult, residuals: Floats, first: Choice, batches: Iterable[Choice], total: int, *, exact: bool
-) -> TestResult:
-    """Count the rearrangements whose log ratio is at least as far from zero as the observed one."""
-    if not np.nansum(residuals**2):
-        return replace(blank, note="neither arm has any spread")
-    observed, extreme = abs(_log_ratio(residuals, first[None])[0]), 0
-    for batch in batches:
-        permuted = np.abs(_log_ratio(residuals, batch))
-        extreme += int(np.sum((permuted >= observed * (1 - 1e-10)) | np.isnan(permuted)))
-    if exact:
-        return replace(blank, p=extreme / total, note=f"all {total:,} rearrangements")
-    # The observed arrangement is one of those that could have been drawn (Phipson and Smyth, 2010).
-    return replace(blank, p=(extreme + 1) / (total + 1), note=f"{total:,} random rearrangements")
-
-
-def _log_ratio(residuals: Floats, chosen: Choice) -> Floats:
-    """Return log ratios of within-cell variances of the chosen rows and the others, about their own means.
-
-    Centering again after each exchange keeps the test near its level: residuals of two groups that were
-    centered separately are not quite exchangeable.
-    """
-    weights = chosen.astype(float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(_within(residuals, weights)) - np.log(_within(residuals, 1 - weights))
-
-
-def _within(residuals: Floats, weights: Floats) -> Floats:
-    """Return (n,) within-cell variances of (seeds, blocks) residuals, for (n, seeds) counts of the seeds."""
-    present = ~np.isnan(residuals)
-    e = np.where(present, residuals, 0.0)
-    counts = weights @ present
-    squares = weights @ e**2 - (weights @ e) ** 2 / np.maximum(counts, 1)
-    sums = squares.sum(axis=1)
-    sums[sums < 1e-12 * (e**2).sum()] = 0.0
-    out: Floats = sums / np.maximum(counts - 1, 0).sum(axis=1)
-    return out
-
-
-# With fewer runs or seeds the intervals are too short.
-_ENOUGH = 20
-# Counts of drawn seeds held at once.
-_MOST_COUNTS = 100_000_000
-
-
-def ratio_resamples(x: Floats, y: Floats, resamples: int, rng: np.random.Generator) -> Floats:
-    """Return (resamples,) ratios of the sample variances of independent resamples of `x` and `y`."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return _variances(x, resamples, rng) / _variances(y, resamples, rng)
-
-
-def _variances(x: Floats, resamples: int, rng: np.random.Generator) -> Floats:
-    n = len(x)
-    centred = x - x.mean()  # what is summed is small, so that sum and sum of squares lose no digits
-    kind = np.uint8 if n <= 256 else np.uint32  # the narrower the draws, the quicker
-    pieces = []
-    for rows in _batches(resamples, n):
-        drawn = centred[rng.integers(0, n, size=(rows, n), dtype=kind)]
-        sums = drawn @ np.ones(n)
-        pieces.append(np.maximum(np.einsum("ij,ij->i", drawn, drawn) - sums**2 / n, 0.0) / (n - 1))
-    out = np.concatenate(pieces)
-    out[out < 1e-12 * centred.var()] = 0.0  # a resample of one value over and over, but for rounding
-    return out
-
-
-def pooled_bootstrap(
-    group: Group,
-    baseline: Group,
-    level: float,
-    resamples: int,
-    rng: np.random.Generator,
-    independent: bool | None = None,
-) -> TestResult:
-    """Return the percentile interval of the ratio of pooled variances."""
-    runs = min(len(group.values), len(baseline.values))
-    blank = TestResult(
-        key="bootstrap",
-        name="bootstrap percentile, pooled",
-        about="spread",
-        why="the simplest bootstrap interval of a ratio",
-        assumes=f"independent runs, about {_ENOUGH} or more in each arm",
-        assumptions_met=unless_contradicted(independent) if runs >= _ENOUGH else False,
-    )
-    x, y = group.values, baseline.values
-    if runs < 2:
-        return replace(blank, note="an arm has a single run")
-    if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return replace(blank, note="an arm has no spread at all, so there is no ratio")
-    if note := _too_few(runs, "run", level):
-        return replace(blank, note=note)
-    low, high = _quantiles(ratio_resamples(x, y, resamples, rng), level)
-    estimate = float(x.var(ddof=1) / y.var(ddof=1))
-    return replace(blank, estimate=estimate, interval=Interval(low, high, level))
-
-
-def fewest(level: float) -> int:
-    """Return the fewest seeds or runs whose bootstrap interval has a meaning: four at 95%.
-
-    A resample that contains only one of n has no spread. Its probability is n^(1 - n): 1/2 for two seeds, 1/9
-    for three, 1/64 for four. It must be below the tail, or the interval's ends come from such resamples.
-    """
-    n = 4
-    while n ** (1.0 - n) >= (1 - level) / 2:
-        n += 1
-    return n
-
-
-def _too_few(n: int, unit: str, level: float) -> str:
-    least = fewest(level)
-    if n >= least:
-        return ""
-    return f"needs {least} {unit}s in each arm: with {n} too many resamples are one {unit} over and over"
-
-
-def _quantiles(ratios: Floats, level: float) -> tuple[float, float]:
-    """Interpolate linearly between order statistics, but never between a number and infinity."""
-    ordered = np.sort(ratios[~np.isnan(ratios)])
-    positions = np.array([(1 - level) / 2, (1 + level) / 2]) * (len(ordered) - 1)
-    below, above = ordered[np.floor(positions).astype(int)], ordered[np.ceil(positions).astype(int)]
-    with np.errstate(invalid="ignore"):
-        low, high = np.where(np.isinf(above), above, below + (above - below) * (positions % 1))
-    return float(low), float(high)
-
-
-def clustered_bootstrap(
-    group: Group, baseline: Group, level: float, resamples: int, rng: np.random.Generator
-) -> TestResult:
-    """Return the percentile interval of draws of whole seeds; shared seeds are drawn for both groups at once.
-
-    A. C. Davison and D. V. Hinkley, Bootstrap methods and their application, Cambridge (1997), section 3.8.
-    """
-    seeds = min(len(group.seed_codes), len(baseline.seed_codes))
-    blank = TestResult(
-        key="seed_bootstrap",
-        name="seed bootstrap",
-        about="spread",
-        why="the seed is the unit: its twins in other blocks come with it; the ratio is within cells",
-        assumes=f"independent seeds, about {_ENOUGH} or more in each arm",
-        assumptions_met=None if seeds >= _ENOUGH else False,
-    )
-    if not (group.has_spread and baseline.has_spread):
-        return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
-    if note := _too_few(seeds, "seed", level):
-        return replace(blank, note=note)
-    if resamples * (len(group.seed_codes) + len(baseline.seed_codes)) > _MOST_COUNTS:
-        return replace(blank, note=_TOO_LARGE)
-    everyone = np.union1d(group.seed_codes, baseline.seed_codes)
-    shared = len(everyone) < len(group.seed_codes) + len(baseline.seed_codes)
-    # Seeds of both groups in one draw if they share any; otherwise each group has its own draw.
-    pools = (everyone, everyone) if shared else (group.seed_codes, baseline.seed_codes)
-    first = _counts(len(pools[0]), resamples, rng)
-    second = first if shared else _counts(len(pools[1]), resamples, rng)
-    blocks = np.union1d(group.blocks, baseline.blocks)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = _within(_residual_table(group, pools[0], blocks), first) / _within(
-            _residual_table(baseline, pools[1], blocks), second
-        )
-    low, high = _quantiles(ratios, level)
-    estimate = group.within_variance / baseline.within_variance
-    return replace(blank, estimate=estimate, interval=Interval(low, high, level))
-
-
-def _counts(n: int, resamples: int, rng: np.random.Generator) -> Floats:
-    """Return (resamples, n) numbers of times that each of n seeds was drawn."""
-    drawn = rng.integers(0, n, size=(resamples, n)) + np.arange(resamples)[:, None] * n
-    return np.bincount(drawn.ravel(), minlength=resamples * n).reshape(resamples, n).astype(float)
+    if len(in_a) < _FEWEST_PAIRS:
+        in_a = in_b = in_a[:0]
+    # What each seed adds to the difference; the squares add up to its variance.
+    a, b = ((v - v.mean()) / len(v) * (len(v) / (len(v) - 1)) ** 0.5 for v in (x, y))
+    parts = (a[in_a] - b[in_b], np.delete(a, in_a), np.delete(b, in_b))
+    squares = np.array([part @ part for part in parts])
+    variance = float(squares.sum())
+    if variance <= (1e-12 * abs(value)) ** 2:
+        return Estimate(value)
+    df = 1 / float(((squares / variance) ** 2 / [max(len(part) - 1, 1) for part in parts]).sum())
+    half = float(stats.t.ppf((1 + level) / 2, df)) * variance**0.5
+    return Estimate(value, Interval(value - half, value + half, level))

@@ -65,7 +65,7 @@ def headlines(
         pairs: groups with their baselines.
         level: of the intervals.
         equivalence: factor by which variances may differ and still count as alike.
-        looks: the interim look at a growing study, for which p, interval and bounds are adjusted.
+        looks: the interim look at a growing study, for which p and interval are adjusted.
         fewest: seeds that each group needs; with fewer there is a raw ratio only.
     """
     enough = [min(len(side.seed_codes) for side in pair) >= fewest for pair in pairs]
@@ -87,7 +87,7 @@ def headlines(
 def _adjusted(
     looks: InterimLook, headline: Headline, estimate: LogRatioEstimate | None, level: float
 ) -> tuple[Headline, LogRatioEstimate | None]:
-    """Adjust p, interval and bounds for interim looks; probabilities stay the model's."""
+    """Adjust p and interval for interim looks; probabilities stay the model's."""
     if estimate is None:
         return replace(headline, looks=looks), None
     at = AtLook(estimate, looks)
@@ -95,9 +95,7 @@ def _adjusted(
         headline,
         interval=interval_of(at, level),
         p=two_sided_p(at),
-        at_least=ratio_at(at, 1 - level),
-        at_most=ratio_at(at, level),
-        why=f"{headline.why}; p, interval and bounds count the looks",
+        why=f"{headline.why}; p and interval count the looks",
         looks=looks,
     )
     return adjusted, at
@@ -186,7 +184,6 @@ def headline_from(
 ) -> Headline:
     """Return the headline of an estimate; `raw` is the raw variance ratio."""
     ratio = ratio_at(estimate, 0.5)
-    beyond = estimate.below(-log(equivalence)) + estimate.above(log(equivalence))
     return Headline(
         ratio=ratio,
         sd_ratio=ratio**0.5,
@@ -196,11 +193,7 @@ def headline_from(
         why=why,
         above_1=estimate.above(0.0),
         above_2=estimate.above(log(2.0)),
-        below_half=estimate.below(-log(2.0)),
-        at_least=ratio_at(estimate, 1 - level),
-        at_most=ratio_at(estimate, level),
         equivalence=equivalence,
-        within=1 - beyond,
         raw_ratio=raw,
         shrunken=shrunken(estimate, level),
     )

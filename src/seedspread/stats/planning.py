@@ -1,4 +1,4 @@
-"""Power, detectable ratios and seeds needed: of the robust variance ratio, of the F test and of t tests.
+"""Power, detectable ratios and seeds needed: of the robust variance ratio and of t tests.
 
 `python benchmarks/planning.py --write` simulates `planning.json`: per design, size and alpha, the log ratio
 that is detected in each share (`LEVELS`) of experiments. Its excess over the F test's, times sqrt(n - 1), is
@@ -16,7 +16,7 @@ from math import ceil, exp, inf, log, sqrt
 from pathlib import Path
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import stats
 
 from seedspread.errors import AdviceError, one_of
 from seedspread.stats.groups import Floats
@@ -24,7 +24,6 @@ from seedspread.stats.variance_ratio import FEWEST_PAIRS
 
 # Limits of searches.
 MOST_SEEDS = 100_000
-_LARGEST_RATIO = 1e6
 
 # Points of the distribution of the sample's standard deviation.
 _POINTS = (np.arange(2_000) + 0.5) / 2_000
@@ -53,11 +52,6 @@ class Design:
     twins: float = 0.0  # correlation of a seed's runs over blocks
     alpha: float = 0.05  # level of the test
     shape: str = "normal"  # of the values' distribution, one of `SHAPES`
-
-    @property
-    def suits_f(self) -> bool:
-        """Whether the F test would do: normal values, own seeds, one block."""
-        return self.shape == "normal" and self.pairs is None and self.blocks == 1
 
 
 _PLAIN = Design()
@@ -97,41 +91,6 @@ def equivalence_power(margin: float, df: float, alpha: float) -> float:
     sd = np.sqrt(stats.chi2.ppf(_POINTS, df) / df)
     room = np.maximum(margin - float(stats.t.isf(alpha, df)) * sd, 0.0)
     return float(np.mean(stats.norm.cdf(room) - stats.norm.cdf(-room)))
-
-
-def f_power(ratio: float, seeds: tuple[int, int], alpha: float = 0.05) -> float:
-    """Return the exact power of the two-sided F test for normal values if the variance ratio is `ratio`."""
-    df = seeds[0] - 1, seeds[1] - 1
-    low, high = stats.f.ppf([alpha / 2, 1 - alpha / 2], *df)
-    return float(stats.f.cdf(low / ratio, *df) + stats.f.sf(high / ratio, *df))
-
-
-def detectable_ratio(seeds: tuple[int, int], power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return the smallest variance ratio above 1 that the F test detects with `power` on normal values."""
-    check_design(seeds, power, alpha)
-    largest = log(_LARGEST_RATIO)
-
-    def lacking(log_ratio: float) -> float:
-        return f_power(exp(log_ratio), seeds, alpha) - power
-
-    if lacking(largest) < 0:
-        raise BudgetError(
-            f"with {seeds[0]} and {seeds[1]} seeds no ratio below a million is detected with power {power:g}"
-            "; take more seeds"
-        )
-    return exp(optimize.brentq(lacking, 0.0, largest))
-
-
-def seeds_for_ratio(
-    ratio: float, power: float = 0.8, alpha: float = 0.05, baseline_seeds: int | None = None
-) -> tuple[int, int]:
-    """Return the fewest seeds per group with which the F test detects `ratio` on normal values."""
-    check_design((2, baseline_seeds or 2), power, alpha)
-
-    def enough(n: int) -> bool:
-        return f_power(ratio, (n, baseline_seeds or n), alpha) >= power
-
-    return fewest_seeds(enough, 2, ratio, baseline_seeds)
 
 
 def fewest_seeds(

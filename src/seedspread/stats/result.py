@@ -172,12 +172,8 @@ class Headline:
     why: str
     above_1: float | None = None  # probability that the variance is larger than the baseline's
     above_2: float | None = None  # ... more than twice as large
-    below_half: float | None = None  # ... less than half as large
     shrunken: Shrunken | None = None
-    at_least: float | None = None  # one-sided bounds, each at the interval's level
-    at_most: float | None = None
-    equivalence: float | None = None  # the factor k of the next field
-    within: float | None = None  # probability that neither variance is more than k times the other
+    equivalence: float | None = None  # variances that differ by no more than this factor count as alike
     raw_ratio: float | None = None  # of the sample variances within cells
     pairs: int = 0  # shared seeds that were used as pairs
     tails: float | None = None  # degrees of freedom of the Student t; infinite if values look normal
@@ -240,31 +236,3 @@ class FailureModel:
     sound_ratio: Estimate | None  # their robust variance ratio
     sound_p: float | None
     signs: tuple[TwoClusters | FailedRuns, ...]  # the evidence, clusters first
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """A summary of each group, and the difference, group minus baseline, in the metric's unit."""
-
-    arm: Estimate
-    baseline: Estimate
-    difference: Estimate
-
-
-@dataclass(frozen=True)
-class Performance:
-    """Which group's runs are better, on average and at their worst.
-
-    Block differences are removed; whole seeds are the units, and shared ones count as pairs.
-    """
-
-    groups: tuple[str, str]  # the group and its baseline
-    better: Better
-    seeds: tuple[int, int]  # without crashed ones, which have no value
-    crashed: tuple[int, int]  # seeds with a run without a value
-    pairs: int  # seeds that were used as pairs
-    mean: Contrast  # of the seeds' means
-    # Mean of the worst tenth of `worst_of` runs, the last of them in part (the worst run of ten or fewer).
-    # For a group with more runs: the expected value if so many were drawn from them.
-    worst: Contrast
-    worst_of: int  # runs of the smaller group

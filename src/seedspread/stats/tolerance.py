@@ -1,11 +1,11 @@
-"""Past runs as a yardstick: a bound for single runs, a test of new runs' mean, drift within the past runs.
+"""Past runs as a yardstick: a bound for single runs, and a test of new runs' mean.
 
 Throughout, higher values are better: what is worse lies below.
 """
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import comb, inf, log1p, sqrt
+from math import comb, log1p, sqrt
 
 import numpy as np
 from scipy import optimize, stats
@@ -17,8 +17,6 @@ from seedspread.stats.headline import FEWEST_SEEDS
 _NOT_NORMAL = 0.05
 # Random regroupings of a permutation test, and runs from which on they are drawn with replacement.
 _REGROUPINGS, _MANY = 9_999, 1_000
-# Fewer runs show no drift.
-_FEWEST_IN_ORDER = 6
 # The mean's share of the level if the spread is judged too.
 MEAN_SHARE = 0.95
 
@@ -54,22 +52,21 @@ def is_normal(values: Floats) -> bool:
 class Bound:
     """A value below which a healthy run falls in at most a share of cases, with confidence.
 
-    `method` is `order statistics` (distribution-free), `normal` (noncentral t), `lowered` (normal, but no
-    higher than the worst past run, since these don't look normal) or `binomial` (all past runs are equal).
+    `method` is `order statistics` (distribution-free), `normal` (noncentral t) or `lowered` (normal, but no
+    higher than the worst past run, since these don't look normal).
     """
 
     value: float
     method: str
 
 
-def bound(values: Floats, share: float, confidence: float, known_sd: float | None = None) -> Bound | None:
-    """Return the bound of (n,) past runs; None if they are all equal, too few, and their sd isn't known."""
+def bound(values: Floats, share: float, confidence: float) -> Bound | None:
+    """Return the bound of (n,) past runs; None if they are too few and all equal."""
     n, mean = len(values), float(values.mean())
     if rank := order_rank(n, share, confidence):
         return Bound(float(np.sort(values)[rank - 1]), "order statistics")
     if np.ptp(values) == 0:
-        factor = float(stats.norm.isf(share) + stats.norm.ppf(confidence) / sqrt(n))
-        return None if known_sd is None else Bound(mean - factor * known_sd, "binomial")
+        return None
     normal = mean - tolerance_factor(n, share, confidence) * float(values.std(ddof=1))
     if is_normal(values):
         return Bound(normal, "normal")
@@ -88,7 +85,6 @@ class MeanTest:
     history: Floats
     new: Floats
     alpha: float
-    known_sd: float | None = None
 
     @property
     def difference(self) -> float:
@@ -96,8 +92,6 @@ class MeanTest:
 
     @cached_property
     def permutes(self) -> bool:
-        if np.ptp(self.history) == 0 and self.known_sd is not None:
-            return False
         regroupings = comb(len(self.history) + len(self.new), len(self.new))
         return min(regroupings, _REGROUPINGS) * self.alpha > 1 and not is_normal(self.history)
 
@@ -106,8 +100,6 @@ class MeanTest:
         """Standard error of the difference, 0 if no spread is known, and its degrees of freedom."""
         n, k = len(self.history), len(self.new)
         size = sqrt(1 / n + 1 / k)
-        if np.ptp(self.history) == 0 and self.known_sd is not None:
-            return self.known_sd * size, inf
         squares = sum(float(((side - side.mean()) ** 2).sum()) for side in (self.history, self.new))
         sd = sqrt(squares / (n + k - 2))
         return (size * sd if sd > 1e-12 * np.abs(self.history).max() else 0.0), n + k - 2
@@ -123,7 +115,7 @@ class MeanTest:
 
     def p_above(self, shift: float = 0.0) -> float | None:
         """Return the p value of a mean that has changed by more than `shift`."""
-        return MeanTest(-self.history, -self.new, self.alpha, self.known_sd).p_below(-shift)
+        return MeanTest(-self.history, -self.new, self.alpha).p_below(-shift)
 
     def interval(self, level: float) -> tuple[float, float]:
         """Return the central t interval of the difference."""
@@ -159,23 +151,3 @@ def detectable_drop(n: int, k: int, sd: float, alpha: float, power: float = 0.8)
     critical = float(stats.t.isf(mean_level(n, k, alpha), df))
     shift = optimize.brentq(lambda x: float(stats.nct.sf(critical, df, x)) - power, 0.0, critical + 20)
     return float(shift) * sd * sqrt(1 / n + 1 / k)
-
-
-@dataclass(frozen=True)
-class Drift:
-    """Kendall's tau of values with their order (Mann and Kendall's trend test), and of their deviations."""
-
-    tau: float
-    p: float
-    spread_tau: float  # of absolute deviations from a straight line
-    spread_p: float
-
-
-def drift(order: Floats, values: Floats) -> Drift | None:
-    """Return whether the mean or the spread of (n,) values follows their (n,) order; None with too few."""
-    if len(values) < _FEWEST_IN_ORDER or np.ptp(values) == 0 or np.ptp(order) == 0:
-        return None
-    ranks = stats.rankdata(order)
-    deviations = np.abs(values - np.polyval(np.polyfit(ranks, values, 1), ranks))
-    level, spread = stats.kendalltau(ranks, values), stats.kendalltau(ranks, deviations)
-    return Drift(*map(float, (level.statistic, level.pvalue, spread.statistic, spread.pvalue)))

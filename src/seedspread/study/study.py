@@ -81,7 +81,7 @@ class StudyRuns:
 
         Args:
             value: the metric; by default the study's own, the first if there are several.
-            options: of `seedspread.audit`, such as `level`, `resamples` and `test_size`.
+            options: of `seedspread.audit`, such as `level` and `test_size`.
         """
         from seedspread.analysis.audit import audit  # noqa: PLC0415 - scipy, which most studies run without
         from seedspread.analysis.sequential import looks_of  # noqa: PLC0415

@@ -256,7 +256,7 @@ def test_the_command_says_what_it_read_and_what_to_do_next(tmp_path: Path) -> No
         assert said in done.stdout
     command = shlex.split(done.stdout.splitlines()[-1].removeprefix("next: "))
     assert command[:2] == ["seedspread", "audit"]
-    audited = seedspread_here(*command[1:], "--resamples", "100")
+    audited = seedspread_here(*command[1:])
     assert audited.returncode == 0, audited.stderr
     assert "sgd" in audited.stdout
     straight = ["--value", "val_acc", "--group", "optimizer", "--baseline", "adam", "--at", "best"]
@@ -279,7 +279,7 @@ def test_the_next_command_tells_runs_of_a_seed_apart(tmp_path: Path) -> None:
     done = seedspread_here("collect", str(tmp_path / "runs"), "--metric", "acc", "--out", str(table))
     command = shlex.split(done.stdout.splitlines()[-1].removeprefix("next: "))
     assert command[-6:] == ["--group", "opt", "--baseline", "'-a b", "--by", "lr"]
-    audited = seedspread_here(*command[1:], "--resamples", "100")
+    audited = seedspread_here(*command[1:])
     assert audited.returncode == 0, audited.stderr
 
 
@@ -295,7 +295,7 @@ def test_a_table_for_a_spreadsheet_starts_no_formula(tmp_path: Path, start: str)
     assert cells[0][1:] == ["0", f"{safe}a(1) =2", "-1.5"]
     command = shlex.split(done.stdout.splitlines()[-1].removeprefix("next: "))
     if start != "\t":  # which no command line shows
-        audited = seedspread_here(*command[1:], "--resamples", "100")
+        audited = seedspread_here(*command[1:])
         assert audited.returncode == 0, audited.stderr
     alone = seedspread_here("collect", source, "--metric", metric).stdout
     assert next(csv.reader(io.StringIO(alone))) == head
@@ -376,11 +376,11 @@ def test_a_library_that_is_not_installed_is_named(
 
 def test_the_direction_that_an_optuna_study_optimises_is_the_audits(tmp_path: Path) -> None:
     written.write_optuna(tmp_path / "optuna.log")  # its direction is maximize
-    result = audit(tmp_path / "optuna.log", "value", "optimizer", "adam", resamples=100)
+    result = audit(tmp_path / "optuna.log", "value", "optimizer", "adam")
     assert result.metric.better == "higher"
     assert not any("taken to be better" in note for note in result.notes)
     collected = collect(tmp_path / "optuna.log", "value")
-    assert audit(collected, "value", "optimizer", "adam", resamples=100).metric == result.metric
+    assert audit(collected, "value", "optimizer", "adam").metric == result.metric
 
 
 def test_the_suggested_audit_of_a_file_goes_by_the_direction_of_the_optuna_study(tmp_path: Path) -> None:

@@ -75,10 +75,10 @@ def test_what_is_not_a_result_is_listed(source: tuple[str, Path]) -> None:
 def test_an_audit_reads_it_as_it_lies_there(source: tuple[str, Path], tmp_path: Path) -> None:
     name, path = source
     _, _, metric, group = SOURCES[name]
-    straight = audit(str(path), metric, group, "adam", resamples=100)
+    straight = audit(str(path), metric, group, "adam")
     table = tmp_path / "table.csv"
     collect(path, metric).table.to_csv(table, index=False)
-    through = audit(table, metric, group, "adam", resamples=100)
+    through = audit(table, metric, group, "adam")
     assert straight.comparisons == through.comparisons
     assert straight.comparisons[0].group == "sgd"
     assert any(note.startswith("Read 16 runs from") for note in straight.notes)

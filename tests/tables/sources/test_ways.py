@@ -145,10 +145,10 @@ def test_outcomes_of_items_give_the_noise_of_the_test_set(tmp_path: Path) -> Non
         (folder / "samples_sums_2026-11-18T03-32-23.566335.jsonl").write_text(
             "\n".join(map(json.dumps, rows))
         )
-    (c,) = audit(tmp_path, "sums.acc", "stem", "a", resamples=100).comparisons
+    (c,) = audit(tmp_path, "sums.acc", "stem", "a").comparisons
     known = [noise_from_predictions(m, np.array([right[m, s] for s in range(5)])) for m in "ba"]
     assert list(c.floors) == known
     last = tmp_path / "b" / "seed4" / "samples_sums_2026-11-18T03-32-23.566335.jsonl"
     last.write_text(last.read_text().replace('"doc_id": 7,', '"doc_id": 77,'))  # another item
-    (c,) = audit(tmp_path, "sums.acc", "stem", "a", resamples=100).comparisons
+    (c,) = audit(tmp_path, "sums.acc", "stem", "a").comparisons
     assert [floor.group for floor in c.floors] == ["a"]
