@@ -256,7 +256,7 @@ def _arms(found: Finding) -> Table:
                 _rate(runs),
             )
         )
-    heads = (*factors, "seeds", "mean, %", "sd, points", "range, %", "by the test set", "rate at layer 0")
+    heads = (*factors, "seeds", "mean, %", "sd, points", "range, %", "test-set noise", "rate at layer 0")
     title = f"Test accuracy on {found.runs['dataset'].iloc[0]}"
     return Table("", title, tuple(map(Column, heads)), tuple(rows))
 
@@ -272,7 +272,7 @@ def _floor_share(keys: list[str]) -> str:
 def _rate(runs: pd.DataFrame) -> str:
     """Share of pairs that the clamp cuts, or would cut; of subtraction none, whose margin is inert."""
     if runs["objective.margin_type"].iloc[0] == "shift":
-        return f"{_share(runs['clamp_activation_rate.0'].mean())} would-be"
+        return f"{_share(runs['clamp_activation_rate.0'].mean())} if clamped"
     return rate_of(runs)
 
 
@@ -293,7 +293,7 @@ def _rates() -> Table:
         )
         for one in rates_and_outcomes()
     )
-    heads = ("dataset", "arm", "seeds", "rate at layer 0", "correlation", "95% interval")
+    heads = ("dataset", "group", "seeds", "rate at layer 0", "correlation", "95% interval")
     title = "A seed's clamp activation rate over training, and its accuracy"
     return Table("", title, tuple(map(Column, heads)), rows)
 

@@ -42,9 +42,9 @@ class Saturated:
         f = self.forest
         return (
             f"{len(self.names)} comparisons in which the clamp cuts {HIGH_RATE:.0%} of the pairs or more "
-            f"({'; '.join(self.names)}), put together afterwards: in the mean its variance is "
-            f"{number(f.pooled)} times that of subtract ({f.interval.level:.0%} interval "
-            f"{between(f.interval)}, {p_phrase(f.pooled_p)}; differences among them: {p_phrase(f.p)})."
+            f"({'; '.join(self.names)}): on average its variance is {number(f.pooled)} times that of "
+            f"subtract ({f.interval.level:.0%} interval {between(f.interval)}, {p_phrase(f.pooled_p)}; "
+            f"differences among them: {p_phrase(f.p)})."
         )
 
 

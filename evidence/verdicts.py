@@ -33,7 +33,7 @@ def verdict_table(width: int | None = None, among: Sequence[Finding] | None = No
     kept = [k for k, name in enumerate(headings) if width is None or width >= _WIDE or name not in _LEFT_OUT]
     return Table(
         "verdicts",
-        "Variance of test accuracy over seeds, against subtract unless another is named",
+        "Variance of test accuracy across seeds, vs subtract unless another is named",
         tuple(Column(headings[k]) for k in kept),
         tuple(tuple(row[k] for k in kept) for row in rows),
         note=" ".join([*_no_second_witness(shown), *([_over_all(shown)] if among is None else [])]),
@@ -68,8 +68,7 @@ def _over_all(shown: Sequence[tuple[Finding, Comparison]]) -> str:
     """The adjustment over the whole table, beside that within each study."""
     together = adjusted([c.headline.p for _, c in shown])
     count = sum(p is not None and p < _ALPHA for p in together)
-    differences = "1 difference" if count == 1 else f"{count or 'no'} differences"
-    return f"Adjusted over all rows, {differences} would be a YES."
+    return f"Adjusted over all rows, {count or 'none'} would be a YES."
 
 
 def _row(found: Finding, c: Comparison) -> tuple[str, ...]:
@@ -101,7 +100,7 @@ def remarks() -> list[str]:
     if (high := saturated()) is not None:
         told.insert(0, str(high))
     outcomes = [f"{one.correlation.r:+.2f} ({one.dataset}, {one.arm})" for one in rates_and_outcomes()]
-    told.append(f"A seed's rate over training and its accuracy correlate by {', '.join(outcomes)}.")
+    told.append(f"Correlation of a seed's rate over training with its accuracy: r = {', '.join(outcomes)}.")
     missing = {found.name: found.planned - len(found.runs) for found in findings()}
     left = [f"{name} ({count})" for name, count in missing.items() if count]
     return told + ([f"Not run yet, with the runs they lack: {', '.join(left)}."] if left else [])

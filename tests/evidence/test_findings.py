@@ -122,7 +122,7 @@ def test_every_comparison_stands_once_among_the_verdicts() -> None:
     assert len(rows) == len({found.keys(c) for found, c in comparisons()})
     least = min(c.headline.p or 1.0 for _, c in comparisons())
     assert least * len(rows) > 0.05  # adjusted over all rows
-    assert "Adjusted over all rows, no differences would be a YES." in verdict_table().note
+    assert "Adjusted over all rows, none would be a YES." in verdict_table().note
 
 
 @pytest.mark.soak

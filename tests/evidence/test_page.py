@@ -15,7 +15,7 @@ from evidence.sources import is_source, sources
 from seedspread.cli import app
 from seedspread.paper.check import paper_ratios
 from seedspread.paper.values import published_arm, values
-from seedspread.stats.planning import power
+from seedspread.stats.planning import detectable, power
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,14 +76,15 @@ def test_what_the_prose_quotes_of_the_paper_is_the_papers() -> None:
     found, adjusted = paper_ratios()["cifar10"]
     assert found.interval is not None
     assert f"p = {found.p:.3f}; {adjusted:.3f} as one of its four datasets" in page()
-    rate = f"{values('car/cifar10 standard')[0]:.0f}"
-    whole = f"from {found.interval.low:.1f} to {found.interval.high:.0f}"
-    assert f"the paper's estimate is {found.ratio:.1f}, {whole}, at {rate}%" in prose
-    assert f"the paper's CIFAR-10 runs ({rate} %)" in prose
-    low = f"though not the lower end, {found.interval.low:.1f}."
-    assert f"the paper's estimate of {found.ratio:.1f} and most of its interval, {low}" in prose
+    rate = f"{values('car/cifar10 standard')[0]:.0f}%"
+    ends = (f"{found.interval.low:.1f}", f"{found.interval.high:.0f}")
+    assert f"the paper's estimate is {found.ratio:.1f} ({ends[0]} to {ends[1]}), at {rate}" in prose
+    assert f"the paper's CIFAR-10 runs ({rate})" in prose
+    assert f"The paper's estimate is {found.ratio:.1f}, from {ends[0]} to {ends[1]}." in prose
     hard, easy = (published_arm(name, "clamp").values.mean() for name in ("cifar10", "fashion-mnist"))
-    assert f"far below the paper's {hard:.1f} %" in prose
-    assert f"far below the paper's {easy:.1f} %" in prose
+    assert f"far below the paper's {hard:.1f}%" in prose
+    assert f"far below the paper's {easy:.1f}%" in prose
+    assert detectable((24, 24)) == pytest.approx(3.6, abs=0.1)
+    assert "24 seeds reliably detect only ratios above about 3.6" in page()
     assert power(2, (24, 24)) == pytest.approx(1 / 3, abs=0.03)
     assert "With 24 seeds a true ratio of 2 is detected only one time in three" in prose
