@@ -107,7 +107,7 @@ def random_step(config: RunConfig, device: torch.device | str) -> Callable[[], N
         model = LayerwiseModel(config, ViT.from_config(config.model))
         views = model.views * config.training.batch_size
         images, labels = torch.randn(views, *config.model.image_shape), torch.randint(0, 10, (views,))
-    trainer = trainer_of([model])
+    trainer = trainer_of(model)
     sums = EpochSums.empty(config.model.depth, device)
     batch = Batch(images, labels, labels[: config.training.batch_size])
-    return lambda: trainer.step([batch], 0, [sums])
+    return lambda: trainer.step(batch, 0, sums)

@@ -88,8 +88,7 @@ def _timed(seconds: dict[str, float], name: str, owner: Any, attribute: str) -> 
     def outer(*arguments: Any, **named: Any) -> Any:
         begin = time.perf_counter()
         try:
-            value = inner(*arguments, **named)
-            return list(value) if isinstance(value, Iterator) else value  # a generator works when asked
+            return inner(*arguments, **named)
         finally:
             seconds[name] = seconds.get(name, 0) + time.perf_counter() - begin
 
@@ -105,8 +104,8 @@ def phases(preset: str, implementation: str) -> dict[str, float]:
     begin = time.perf_counter()
     with (
         tempfile.TemporaryDirectory() as folder,
-        _timed(seconds, "stage 1", training.TrainingLoop, "_train"),
-        _timed(seconds, "probe", training.TrainingLoop, "_probe"),
+        _timed(seconds, "stage 1", training.TrainingLoop, "_train_encoder"),
+        _timed(seconds, "probe", training.TrainingLoop, "_train_probes"),
         _timed(seconds, "final diagnostics", training, "final_diagnostics"),
         _timed(seconds, "writing the result", TrainingRun, "finish"),
     ):

@@ -25,8 +25,8 @@ from benchmarks.timing import peak_memory_above
 from benchmarks.train import BATCH, autograd_trainer, random_batch
 trainer, sums = autograd_trainer({depth}, {rule!r})
 few, many = random_batch(2), random_batch(BATCH)
-trainer.step([few], 0, [sums])  # makes gradients and optimiser state, which are not counted
-print(peak_memory_above(lambda: trainer.step([many], 0, [sums])))
+trainer.step(few, 0, sums)  # makes gradients and optimiser state, which are not counted
+print(peak_memory_above(lambda: trainer.step(many, 0, sums)))
 """
 
 
@@ -38,17 +38,16 @@ def random_batch(images: int) -> Batch:
     return Batch(pixels, labels.repeat(2), torch.arange(images))
 
 
-def step_of(config: RunConfig, runs: int = 1) -> Callable[[Batch], None]:
-    """A step of so many runs as one program, all on one batch, with every diagnostic."""
+def step_of(config: RunConfig) -> Callable[[Batch], None]:
+    """A step with every diagnostic."""
     torch.manual_seed(0)
     threads = torch.get_num_threads()
-    models = [LayerwiseModel(config, ViT.from_config(config.model), threads) for _ in range(runs)]
-    trainer = trainer_of(models)
-    sums = [EpochSums.empty(config.model.depth, torch.device("cpu")) for _ in models]
+    trainer = trainer_of(LayerwiseModel(config, ViT.from_config(config.model), threads))
+    sums = EpochSums.empty(config.model.depth, torch.device("cpu"))
 
     def step(batch: Batch) -> None:
         with cpu_threads(1 if features_of(config).has_own_threads else threads):
-            trainer.step([batch] * runs, 0, sums)
+            trainer.step(batch, 0, sums)
 
     return step
 
@@ -60,7 +59,7 @@ def autograd_trainer(depth: int, rule: str = "layer_local") -> tuple[AutogradTra
         training=TrainingConfig(rule=rule, batch_size=BATCH),  # type: ignore[arg-type]
     )
     model = LayerwiseModel(config, ViT.from_config(config.model))
-    return AutogradTrainer([model]), EpochSums.empty(depth, torch.device("cpu"))
+    return AutogradTrainer(model), EpochSums.empty(depth, torch.device("cpu"))
 
 
 def bare_step(trainer: AutogradTrainer, batch: Batch) -> None:
@@ -78,7 +77,7 @@ def run(rounds: Rounds = 10, as_json: AsJson = False) -> None:
     """What the diagnostics cost in a stage-1 step, and its memory as the model grows deeper."""
     (trainer, sums), batch = autograd_trainer(depth=4), random_batch(BATCH)
     jobs = {
-        "with": lambda: trainer.step([batch], 0, [sums]),
+        "with": lambda: trainer.step(batch, 0, sums),
         "without": lambda: bare_step(trainer, batch),
     }
     times = interleaved(jobs, rounds, "diagnostics")

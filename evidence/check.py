@@ -142,8 +142,8 @@ def main() -> None:
     try:
         record = published_record(asked.key)
         keep_freed_memory()
-        with Display(config_of(record), Terminal(stderr=True)) as display:
-            found = check_run(record, asked.data_dir, display)
+        display = Display(config_of(record), Terminal(stderr=True))
+        found = check_run(record, asked.data_dir, display)
     except SeedspreadError as error:
         sys.exit(f"error: {error}")
     print("\n".join(_lines(found)))

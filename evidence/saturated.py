@@ -6,7 +6,7 @@ from evidence.findings import compared, findings
 from seedspread.analysis.audit_result import Forest
 from seedspread.analysis.judgement import forests
 from seedspread.analysis.words import between, number, p_phrase
-from seedspread.cff.advice import HIGH_RATE
+from seedspread.cff.advice import RULE_OF_THUMB
 
 _LEVEL = 0.95
 
@@ -41,7 +41,7 @@ class Saturated:
     def __str__(self) -> str:
         f = self.forest
         return (
-            f"{len(self.names)} comparisons in which the clamp cuts {HIGH_RATE:.0%} of the pairs or more "
+            f"{len(self.names)} comparisons in which the clamp cuts {RULE_OF_THUMB:.0%} of the pairs or more "
             f"({'; '.join(self.names)}): on average its variance is {number(f.pooled)} times that of "
             f"subtract ({f.interval.level:.0%} interval {between(f.interval)}, {p_phrase(f.pooled_p)}; "
             f"differences among them: {p_phrase(f.p)})."
@@ -53,7 +53,7 @@ def saturated() -> Saturated | None:
     chosen, seen = [], set[str]()
     for found in findings():
         for c in found.audit.comparisons if found.audit and found.is_whole else ():
-            is_asked = (c.group, c.baseline) == ("clamp", "subtract") and found.rate(c) >= HIGH_RATE
+            is_asked = (c.group, c.baseline) == ("clamp", "subtract") and found.rate(c) >= RULE_OF_THUMB
             if is_asked and not seen & found.keys(c):
                 seen |= found.keys(c)
                 chosen.append((f"{found.name}: {compared(c)}", found.rate(c), c))

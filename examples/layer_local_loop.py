@@ -72,7 +72,7 @@ def main() -> None:
     margins = ("clamp", "subtract")
     for margin_type in margins:
         monitor, share = train(margin_type, dataset)
-        name = "would-be rate" if monitor.is_would_be() else "clamp activation rate"
+        name = monitor.rate_name()
         table = Table(title=f"{margin_type}: {name} by layer and epoch; test accuracy {share:.1%}")
         table.add_column("layer")
         for epoch in range(EPOCHS):
@@ -80,7 +80,7 @@ def main() -> None:
         for layer in monitor.layers:
             table.add_row(str(layer), *(f"{rate:.1%}" for rate in monitor.rates(layer)))
         console.print(table)
-        console.print(str(monitor.advice(share)), "\n")
+        console.print(str(monitor.advice()), "\n")
     console.print(
         "Next: [bold]augmented_views.py[/bold] draws the images; README has the loss in five lines."
     )

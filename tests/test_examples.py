@@ -202,7 +202,7 @@ def test_the_layer_local_loop_runs(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(code.replace("= 8, 128, 3", "= 1, 128, 2"))
     printed = " ".join(python("loop.py", folder=tmp_path).split())
     assert "clamp: clamp activation rate by layer and epoch" in printed
-    assert "subtract: would-be rate by layer and epoch" in printed
+    assert "subtract: rate if clamped by layer and epoch" in printed
 
 
 def test_the_loop_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:

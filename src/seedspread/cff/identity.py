@@ -46,8 +46,6 @@ _RENAMED = {
 # What is no part of the identity of a run whose margin is inert.
 _SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent", "margin_warmup_epochs")
 PARENTS = ("init_from", "continue_from")
-# What tells runs apart that can still be trained as one program.
-_MARGINS = ("margin_type", "margin_sharpness", *_SCHEDULE)
 
 
 def run_key(config: RunConfig, fingerprint: str | None = None) -> str:
@@ -136,13 +134,6 @@ def _implementation(config: RunConfig) -> dict[str, Any]:
     if config.runtime.implementation == "plain":
         return {"loss": "plain"}
     return {"fast": {"slice_images": config.runtime.micro_batch_size or VIEWS_AT_ONCE}}
-
-
-def shape(config: RunConfig) -> dict[str, Any]:
-    """Describe a run without its seeds and margins, which alter the numbers but not the program."""
-    objective = described("objective", config.objective, without=_MARGINS)
-    own = config.data.name if is_own(config.data.name) else None
-    return canonical(config, own) | {"objective": objective, "seeds": None}
 
 
 def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:

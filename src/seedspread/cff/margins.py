@@ -33,7 +33,7 @@ class Margin:
     @property
     def rate_name(self) -> str:
         """Name of the share of positive pairs with s + m > 1."""
-        return "clamp activation rate" if self.saturates else "would-be clamp rate"
+        return "clamp activation rate" if self.saturates else "rate if clamped"
 
     @property
     def constant(self) -> float:

@@ -3,15 +3,13 @@
 Needs no torch. Sums of tensors stay on their device until they are read, so that no call waits for it.
 """
 
-import json
 import math
 import sys
 from dataclasses import dataclass, field
 from functools import partial
-from io import StringIO
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,8 +17,6 @@ from seedspread.cff.advice import Advice, advise, no_evidence
 from seedspread.cff.margins import LossSpec
 from seedspread.errors import SeedspreadError, did_you_mean, printable, require_extra
 from seedspread.render.chart import COLOURS, SYMBOLS, Axis, Chart, Mark, Panel, PlotError
-from seedspread.render.table import Column, Table
-from seedspread.render.terminal import Terminal, to_rich
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +38,6 @@ class Tally:
     counts: dict[tuple[str, Any], Any] = field(default_factory=dict)
     # Of a layer's pairs, the clamp activation rate of each batch; NaN of one that has none.
     batch_rates: list[float] = field(default_factory=list)
-    possible_pairs: int = 0  # ordered pairs of different rows
 
     def merge(self, other: "Tally") -> None:
         self.values += other.values
@@ -50,7 +45,6 @@ class Tally:
             # Not in place: a tensor made in inference mode could not be changed outside it.
             self.counts[place] = self.counts.get(place, 0) + number
         self.batch_rates += other.batch_rates
-        self.possible_pairs += other.possible_pairs
 
     def count(self, *keys: str) -> int | None:
         """Return the sum of these counts, which waits for the devices; None if none of them is known."""
@@ -141,91 +135,12 @@ def _bound(name: str, argument: str, bound: Any) -> float | None:
 
 NOTHING = "Nothing was recorded yet: call record(name, mask) or watch_clamp(name, values, low, high)."
 
-# One name in one window: `step` is that of its end, `rate_is` says what `rate` is a share of.
-Row: TypeAlias = dict[str, Any]
-COLUMNS = ("window", "step", "name", "rate_is", "values", "saturated", "below", "above", "nan", "rate")
-
-
-def rates_table(rows: list[Row]) -> Table:
-    """Tabulate the counts of each name and its rate in the first, the last and the highest window."""
-    headings = ("name", "rate is", "values", "first", "last", "highest", "below", "above", "NaN")
-    by_name = _by_name(rows)
-    windows = len({r["window"] for r in rows})
-    return Table(
-        "saturation",
-        f"Saturation over {windows} {'window' if windows == 1 else 'windows'} of time",
-        tuple(Column(heading) for heading in headings),
-        tuple(_cells(name, of_name) for name, of_name in by_name.items()),
-    )
-
-
-def _cells(name: str, rows: list[Row]) -> tuple[str, ...]:
-    rates = [r["rate"] for r in rows]
-    highest = max((rate for rate in rates if not math.isnan(rate)), default=math.nan)
-    counts = ([r[key] for r in rows if r[key] is not None] for key in ("below", "above", "nan"))
-    return (
-        _line(name),
-        rows[0]["rate_is"],
-        f"{sum(r['values'] for r in rows):,}",
-        *(_percent(rate) for rate in (rates[0], rates[-1], highest)),
-        *(f"{sum(known):,}" if known else "-" for known in counts),
-    )
-
-
-def rates_chart(rows: list[Row]) -> Chart:
-    """Draw a line for each name over steps, or over windows if no step was counted."""
-    time = "step" if any(r["step"] for r in rows) else "window"
-    by_name = _by_name(rows)
-    marks = tuple(_mark(i, name, of_name, time) for i, (name, of_name) in enumerate(by_name.items()))
-    top = max((y for mark in marks for y in mark.y), default=0.0)
-    panel = Panel("", Axis(time), Axis("saturated (%)", range=(0.0, max(1.05 * top, 1.0))), marks)
-    last = [f"{_line(name)} {_percent(of_name[-1]['rate'])}" for name, of_name in by_name.items()]
-    return Chart(
-        "saturation",
-        "Saturation over time",
-        "The share that a clamp cuts, in each window of time.",
-        f"Rates in the last window: {'; '.join(last)}.",
-        (panel,),
-    )
-
-
-def _mark(number: int, name: str, rows: list[Row], time: str) -> Mark:
-    """Draw a line through the windows that have a rate; a dot if there is only one."""
-    points = [(float(r["step"] if time == "step" else r["window"]), 100 * r["rate"]) for r in rows]
-    points = [point for point in points if not math.isnan(point[1])]
-    shown = _line(name)
-    return Mark(
-        "line" if len(points) > 1 else "dots",
-        shown,
-        tuple(x for x, _ in points),
-        tuple(y for _, y in points),
-        labels=tuple(f"{shown}\n{time} {x:.0f}: {y:.3g}%" for x, y in points),
-        colour=COLOURS[number % len(COLOURS)],
-        symbol=number % SYMBOLS,
-        legend=True,
-    )
-
-
-def _by_name(rows: list[Row]) -> dict[str, list[Row]]:
-    out: dict[str, list[Row]] = {}
-    for r in rows:
-        out.setdefault(r["name"], []).append(r)
-    return out
-
-
-def _line(name: str) -> str:
-    return " ".join(printable(name).split())
-
-
-def _percent(rate: float) -> str:
-    return "-" if math.isnan(rate) else f"{rate:.2%}"
-
-
 Loss = TypeVar("Loss")
 
 # What the rate of a name is.
-_CLAMPED, _WOULD_BE = "clamp activation rate", "would-be clamp rate"
+_CLAMPED, _IF_CLAMPED = "clamp activation rate", "rate if clamped"
 _CUT, _OUT = "cut", "out of bounds"
+_SIDES = ("below", "above", "nan")
 # Windows that `step` leaves at most; beyond, neighbours are merged.
 _MOST_WINDOWS = 512
 
@@ -330,7 +245,7 @@ class ClampMonitor:
             labels: the classes.
             margin: the layer's margin.
             layer: which layer this is.
-            clamp: whether the run is trained with the clamp; otherwise the rate is a would-be rate.
+            clamp: whether the run is trained with the clamp; otherwise it is the rate if clamped.
         """
         require_extra("train", "ClampMonitor.update")
         from seedspread.cff.loss import pair_statistics  # noqa: PLC0415 - needs torch
@@ -343,9 +258,8 @@ class ClampMonitor:
         pairs = statistics.positive_pairs
         numbers = {"cut": statistics.saturated_pairs, "nan": pairs - statistics.histogram.sum()}
         counts = {(key, number.device): number for key, number in numbers.items()}
-        possible = statistics.anchors * (statistics.anchors - 1)
-        tally = Tally(pairs, counts, [statistics.clamp_activation_rate], possible)
-        self._feed(f"layer {layer}", _CLAMPED if clamp else _WOULD_BE, tally)
+        tally = Tally(pairs, counts, [statistics.clamp_activation_rate])
+        self._feed(f"layer {layer}", _CLAMPED if clamp else _IF_CLAMPED, tally)
         self._layers.add(layer)
 
     def step(self) -> None:
@@ -385,12 +299,12 @@ class ClampMonitor:
             raise ValueError(f"{name!r} was never fed; names seen: {fed}{did_you_mean(name, self.names)}")
         return [window.tallies.get(name, Tally()).rate for window in self._windows()]
 
-    def is_would_be(self, layer: int = 0) -> bool:
-        """Whether the layer's rate is only what a clamp would have cut."""
-        return self._kinds.get(f"layer {layer}") == _WOULD_BE
+    def rate_name(self, layer: int = 0) -> str:
+        """Return what a layer's rate is: the clamp activation rate, or the rate if clamped."""
+        return self._kinds[f"layer {layer}"]
 
-    def advice(self, accuracy: float | None = None) -> Advice:
-        """The paper's advice from the last rate of layer 0 and, where known, the test accuracy (0 to 1).
+    def advice(self) -> Advice:
+        """Return advice on the margin, from the last rate of layer 0.
 
         It is about margins on the similarities of pairs (`watch`, `update`). On anything else there is no
         evidence, and that is what it says.
@@ -400,42 +314,86 @@ class ClampMonitor:
             return no_evidence(others)
         tallies = [window.tallies.get("layer 0") for window in self._windows()]
         last = next((t for t in reversed(tallies) if t is not None and t.batch_rates), Tally())
-        share = last.values / last.possible_pairs if last.possible_pairs else None
-        advice = advise(last.rate, clamp=not self.is_would_be(0), accuracy=accuracy, pair_share=share)
+        advice = advise(last.rate, clamp=self._kinds.get("layer 0") != _IF_CLAMPED)
         return advice.silent_on(others) if others else advice
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row per window and name: counts and rate; `below` and `above` where they are known."""
+        """Return the counts, for which devices are waited for.
+
+        Returns:
+            A row per window and name: `window`, the `step` at its end, `name`, `rate_is` (what the rate is a
+            share of), `values`, `saturated`, `below` and `above` where they are known, `nan` and `rate`.
+
+        Example:
+            >>> monitor = ClampMonitor()
+            >>> monitor.record("layer0", [True, False])
+            >>> monitor.to_frame()["rate"].tolist()
+            [0.5]
+        """
         import pandas as pd  # noqa: PLC0415 - slow, and a training loop may never ask
 
-        whole = dict.fromkeys(("window", "step", "values", "saturated", "below", "above", "nan"), "Int64")
-        return pd.DataFrame(self._rows(), columns=list(COLUMNS)).astype(whole | {"rate": float})
-
-    def to_json(self) -> str:
-        """Return all rows as JSON; a number that is not finite is null."""
-        rows = [r | {"rate": r["rate"] if math.isfinite(r["rate"]) else None} for r in self._rows()]
-        return json.dumps({"format": 1, "rows": rows}, indent=2, allow_nan=False)
-
-    def to_text(self, width: int = 110) -> str:
-        """Return a table for a terminal, one row per name."""
-        rows = self._rows()
-        if not rows:
-            return NOTHING
-        out = StringIO()
-        Terminal(file=out, width=width, color_system=None).print(to_rich(rates_table(rows)))
-        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
+        rows = [
+            (
+                number,
+                window.step,
+                name,
+                self._kinds[name],
+                tally.values,
+                tally.saturated,
+                *map(tally.count, _SIDES),
+                tally.rate,
+            )
+            for number, window in enumerate(self._windows(), start=1)
+            for name, tally in window.tallies.items()
+        ]
+        columns = ["window", "step", "name", "rate_is", "values", "saturated", *_SIDES, "rate"]
+        whole = dict.fromkeys(("window", "step", "values", "saturated", *_SIDES), "Int64")
+        return pd.DataFrame(rows, columns=columns).astype(whole | {"rate": float})
 
     def __str__(self) -> str:
-        return self.to_text()
+        """Return a table, one row per name."""
+        frame = self.to_frame()
+        if frame.empty:
+            return NOTHING
+        by_name = frame.groupby("name", sort=False)
+        table = by_name["rate_is"].first().to_frame("rate is")
+        table["values"] = by_name["values"].sum()
+        table["first"] = by_name["rate"].agg(lambda rates: rates.iloc[0])
+        table["last"] = by_name["rate"].agg(lambda rates: rates.iloc[-1])
+        table["highest"] = by_name["rate"].max()
+        for side in _SIDES:
+            counts = by_name[side].sum(min_count=1).astype(object)
+            table[side] = counts.where(counts.notna(), "-")
+        table.index = [_line(name) for name in table.index]
+        windows = frame["window"].nunique()
+        title = f"Saturation over {windows} {'window' if windows == 1 else 'windows'} of time"
+        return f"{title}\n{table.to_string(float_format='{:.2%}'.format, na_rep='-')}"
 
     def plot(self, path: str | Path | None = None) -> "Figure":
-        """Plot rates over time with matplotlib; also write it to `path` (.png, .svg or .pdf), if given."""
+        """Plot rates over steps, or over windows if no step was counted.
+
+        Args:
+            path: also write the picture to this file (.png, .svg or .pdf).
+
+        Returns:
+            The matplotlib figure.
+        """
         from seedspread.render.with_matplotlib import draw, write_picture  # noqa: PLC0415 - slow, not in the base
 
-        rows = self._rows()
-        if not rows:
+        frame = self.to_frame()
+        if frame.empty:
             raise PlotError(NOTHING)
-        chart = rates_chart(rows)
+        time = "step" if frame["step"].any() else "window"
+        marks = []
+        for number, (name, rows) in enumerate(frame.dropna(subset="rate").groupby("name", sort=False)):
+            x, y = tuple(map(float, rows[time])), tuple(map(float, 100 * rows["rate"]))
+            kind: Literal["line", "dots"] = "line" if len(x) > 1 else "dots"
+            colour, symbol = COLOURS[number % len(COLOURS)], number % SYMBOLS
+            marks.append(Mark(kind, _line(str(name)), x, y, colour=colour, symbol=symbol, legend=True))
+        top = max((y for mark in marks for y in mark.y), default=0.0)
+        panel = Panel("", Axis(time), Axis("saturated (%)", range=(0.0, max(1.05 * top, 1.0))), tuple(marks))
+        title, caption = "Saturation over time", "The share that a clamp cuts, in each window of time."
+        chart = Chart("saturation", title, caption, caption, (panel,))
         if path is not None:
             write_picture(chart, Path(path))
         return draw(chart)
@@ -462,19 +420,6 @@ class ClampMonitor:
             return self._past
         return [*self._past, _Window(self._steps, self._now.tallies)]
 
-    def _rows(self) -> list[Row]:
-        """Read all tallies, which waits for their devices."""
-        return [
-            {
-                "window": number,
-                "step": window.step,
-                "name": name,
-                "rate_is": self._kinds[name],
-                "values": tally.values,
-                "saturated": tally.saturated,
-                **{key: tally.count(key) for key in ("below", "above", "nan")},
-                "rate": tally.rate,
-            }
-            for number, window in enumerate(self._windows(), start=1)
-            for name, tally in window.tallies.items()
-        ]
+
+def _line(name: str) -> str:
+    return " ".join(printable(name).split())

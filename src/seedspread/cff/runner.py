@@ -188,18 +188,12 @@ class CffRunner(Runner):
         return None
 
     def run(self, item: WorkItem, stop: StopRequest) -> object:
-        from seedspread.cff.training.run import keep_freed_memory, train_many  # noqa: PLC0415 - needs torch
+        from seedspread.cff.training.run import keep_freed_memory, train_one  # noqa: PLC0415 - needs torch
 
         keep_freed_memory()  # a worker trains, and does nothing else
-        run = item.run
-        config = self.seeded(run.parameters, run.seed).with_runtime(threads=item.threads)
-        ended = train_many(
-            [config], [item.folder()], stop, seeds=[run.seed], resume=True, data_dir=item.data_dir
-        )
-        ((_, outcome),) = ended
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+        seed = item.run.seed
+        config = self.seeded(item.run.parameters, seed).with_runtime(threads=item.threads)
+        return train_one(config, item.folder(), stop, seed=seed, resume=True, data_dir=item.data_dir)
 
 
 def seeded(config: RunConfig, seed: int, streams: Iterable[str] = ()) -> RunConfig:

@@ -39,17 +39,17 @@ def fetch(
 ) -> None:
     """Download a dataset from its official address; checked, and written whole or not at all."""
     require_extra("train", "seedspread data fetch", "pooch", "requests")
-    from seedspread.cff.data.fetch import download_progress, is_complete
     from seedspread.cff.data.fetch import fetch as download
+    from seedspread.cff.data.fetch import is_complete
     from seedspread.cff.datasets import data_folder, dataset_info
 
     source = dataset_info(name)
     if is_complete(source, data_folder(data_dir)):
         say(f"{source.name}: already there, whole and official")
         return
-    with download_progress() as progress:
-        folder = download(source, data_dir, progress)
-    say(f"{source.name}: fetched into {folder}")
+    size = sum(file.megabytes for file in source.downloads)
+    say(f"{source.name}: downloading {size:,.0f} MB ...")
+    say(f"{source.name}: fetched into {download(source, data_dir)}")
 
 
 @app.command("check")

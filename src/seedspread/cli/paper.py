@@ -67,8 +67,8 @@ def train(
         raise ConfigError("give a preset or a .toml file, or --from RUN, whose own config is taken")
     run = read_config(config, chosen) if continued is None else continuation(continued, chosen)
     keep_freed_memory()
-    with Display(run, Terminal(stderr=True)) as display:
-        result = train_run(run, out, resume=resume, data_dir=data_dir, callback=display)
+    display = Display(run, Terminal(stderr=True))
+    result = train_run(run, out, resume=resume, data_dir=data_dir, callback=display)
     if json:
         say_json(result.values())
         return

@@ -13,7 +13,7 @@ import pytest
 
 from seedspread.cff.config import DataConfig
 from seedspread.cff.data.dataset import load
-from seedspread.cff.data.fetch import download_progress, fetch, is_complete, unpack
+from seedspread.cff.data.fetch import fetch, is_complete, unpack
 from seedspread.cff.datasets import DATASETS, DataFile, Download, md5
 from seedspread.errors import DataError
 from tests.cff.data.small import Server, archive, serve, serving
@@ -31,10 +31,7 @@ def test_a_dataset_is_fetched_checked_and_ready(
 ) -> None:
     info = serve(server, name, monkeypatch)
     assert not is_complete(info, tmp_path)
-    with download_progress() as progress:
-        folder = fetch(info, tmp_path, progress)
-        assert all(task.finished for task in progress.tasks)
-    assert folder == tmp_path / info.folder
+    assert fetch(info, tmp_path) == tmp_path / info.folder
     assert is_complete(info, tmp_path)
     assert load(DataConfig(name=name), tmp_path).missing == ()
     assert [path.name for path in tmp_path.iterdir()] == [info.folder]  # no staging folder, no archive

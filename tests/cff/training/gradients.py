@@ -1,6 +1,5 @@
 """Gradients of one batch by each implementation, and how far apart they are."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor, nn
 from seedspread.cff.data.dataset import load
 from seedspread.cff.data.loader import Batch, Loader
 from seedspread.cff.model import ViT
-from seedspread.cff.training.fast import StackedTrainer
+from seedspread.cff.training.fast import FastTrainer
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel
 from seedspread.cff.training.trainers import AutogradTrainer
 
@@ -45,21 +44,16 @@ def sums_of(one: LayerwiseModel) -> EpochSums:
 
 def plain_gradients(one: LayerwiseModel, data: Batch) -> tuple[dict[str, Tensor], EpochSums]:
     sums = sums_of(one)
-    AutogradTrainer([one]).step([data], 0, [sums], update=False)
+    AutogradTrainer(one).step(data, 0, sums, update=False)
     named = one.vit.layers.named_parameters()
     return {name: p.grad.float() for name, p in named if p.grad is not None}, sums
 
 
-def fast_gradients(
-    models: Sequence[LayerwiseModel], batches: Sequence[Batch]
-) -> tuple[list[dict[str, Tensor]], list[EpochSums]]:
-    together, sums = StackedTrainer(models), [sums_of(one) for one in models]
-    together.step(batches, 0, sums, update=False)
-    each = [
-        {name: p.grad for name, p in one.vit.layers.named_parameters() if p.grad is not None}
-        for one in models
-    ]
-    return each, sums
+def fast_gradients(one: LayerwiseModel, data: Batch) -> tuple[dict[str, Tensor], EpochSums]:
+    sums = sums_of(one)
+    FastTrainer(one).step(data, 0, sums, update=False)
+    named = one.vit.layers.named_parameters()
+    return {name: p.grad for name, p in named if p.grad is not None}, sums
 
 
 def distance(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:

@@ -95,7 +95,7 @@ def views(count: int, device: str) -> Any:
 def test_on_cuda_a_batch_goes_at_once_unless_it_is_said_otherwise(
     chosen: int | None, device: str, expected: int
 ) -> None:
-    assert views_at_once(tiny(runtime__micro_batch_size=chosen), views(1024, device), 1) == expected
+    assert views_at_once(tiny(runtime__micro_batch_size=chosen), views(1024, device)) == expected
 
 
 def test_a_size_that_is_not_set_leaves_key_and_record_as_they_were(tmp_path: Path) -> None:

@@ -121,9 +121,9 @@ def test_margins_grow_with_training_and_end_at_their_values() -> None:
 def test_a_step_at_half_the_warmup_is_one_with_half_the_margin(implementation: str) -> None:
     def weights(epochs: float, **changes: Any) -> list[torch.Tensor]:
         model = tiny_model(runtime__implementation=implementation, **changes)
-        trainer = trainer_of([model])
+        trainer = trainer_of(model)
         trainer.at(epochs)
-        trainer.step([batch()], 0, [sums_of(model)])
+        trainer.step(batch(), 0, sums_of(model))
         return [p.detach().clone() for p in model.vit.parameters()]
 
     half = weights(1, objective__margin_first=0.2, objective__margin_last=0.05)

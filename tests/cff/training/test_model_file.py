@@ -15,10 +15,8 @@ from seedspread.cff.data.dataset import load
 from seedspread.cff.identity import run_key
 from seedspread.cff.presets import to_toml
 from seedspread.cff.runner import CffRunner
-from seedspread.cff.training.run import train_many
 from seedspread.errors import SeedspreadError
 from seedspread.runs.folder import MODEL, TRAINING, RunFolder
-from seedspread.runs.stopping import StopRequest
 
 from .tiny import files, needs_native, tiny
 
@@ -136,18 +134,6 @@ def test_a_study_starts_all_its_runs_from_one(tmp_path: Path) -> None:
     runs = Study(tmp_path / "study.toml").run(tmp_path / "store", workers=1, progress=False)
     assert len(runs.table) == 2
     assert not list((tmp_path / "store").glob(f"*/{MODEL}"))
-
-
-def test_stacked_runs_keep_the_models_of_runs_alone(tmp_path: Path) -> None:
-    configs = [tiny(seeds__run=seed) for seed in (1, 2)]
-    folders = [RunFolder(tmp_path / f"stacked{seed}") for seed in (1, 2)]
-    assert all(not isinstance(one, Exception) for _, one in train_many(configs, folders, StopRequest()))
-    for config, folder in zip(configs, folders, strict=True):
-        alone = tmp_path / f"alone{config.seeds.run}"
-        train(config, alone)
-        for name in (MODEL, TRAINING):
-            both = load_file(alone / name), load_file(folder.path / name)
-            assert all(torch.equal(both[0][tensor], both[1][tensor]) for tensor in both[0])
 
 
 def test_whether_a_model_is_kept_is_no_part_of_a_run(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from seedspread.cff.config import ModelConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.identity import run_key
-from seedspread.cff.implementations import FEATURES, NATIVE_MARGINS, features_of, stack_of
+from seedspread.cff.implementations import FEATURES, NATIVE_MARGINS, features_of
 from seedspread.cff.loss import SupConLoss
 from seedspread.cff.margins import MARGIN_TYPES, LossSpec
 from seedspread.cff.model import ViT
@@ -40,7 +40,7 @@ NATIVE: dict[str, Any] = {"runtime__implementation": "native"}
 
 def native_gradients(one: LayerwiseModel, data: Batch) -> tuple[dict[str, Tensor], Any]:
     sums = sums_of(one)
-    NativeTrainer([one]).step([data], 0, [sums], update=False)
+    NativeTrainer(one).step(data, 0, sums, update=False)
     named = one.vit.layers.named_parameters()
     return {name: p.grad for name, p in named if p.grad is not None}, sums
 
@@ -316,7 +316,6 @@ def test_it_is_part_of_a_runs_identity() -> None:
 
 
 def test_a_native_run_is_trained_alone_and_on_the_cpu() -> None:
-    assert stack_of(tiny(**NATIVE), threads=1) is None
     automatic = tiny(**NATIVE, runtime__device="auto")
     assert not CffRunner().may_use_gpu(automatic)
 

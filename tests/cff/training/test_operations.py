@@ -9,7 +9,7 @@ import torch
 from benchmarks.operations import OperationCounter, count_step
 from seedspread.cff.config import RunConfig
 from seedspread.cff.presets import read_config
-from seedspread.cff.training.fast import StackedTrainer
+from seedspread.cff.training.fast import FastTrainer
 from seedspread.cff.training.run import train
 
 from .gradients import batch, model, sums_of
@@ -60,11 +60,11 @@ class ShapeRecorder(OperationCounter):  # type: ignore[no-untyped-call]
 
 def test_no_shape_depends_on_what_is_in_a_batch() -> None:
     one = model()
-    trainer, sums, seen = StackedTrainer([one]), sums_of(one), []
-    trainer.step([batch()], 0, [sums])  # what is made once
+    trainer, sums, seen = FastTrainer(one), sums_of(one), []
+    trainer.step(batch(), 0, sums)  # what is made once
     for data in (batch(1), batch(2)):
         with ShapeRecorder() as recorder:
-            trainer.step([data], 0, [sums])
+            trainer.step(data, 0, sums)
         seen.append(recorder.seen)
     assert seen[0] == seen[1]
 
@@ -85,13 +85,13 @@ def test_the_counter_sees_a_copy_and_tells_views_from_kernels() -> None:
 def test_a_run_sees_no_tf32_whatever_the_program_around_it_chose(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    seen, step = [], StackedTrainer.step
+    seen, step = [], FastTrainer.step
 
-    def watched(self: StackedTrainer, *arguments: object, **named: bool) -> None:
+    def watched(self: FastTrainer, *arguments: object, **named: bool) -> None:
         seen.append(torch.get_float32_matmul_precision())
         step(self, *arguments, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(StackedTrainer, "step", watched)
+    monkeypatch.setattr(FastTrainer, "step", watched)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:

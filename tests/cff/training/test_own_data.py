@@ -11,13 +11,9 @@ from seedspread import ArrayDataset, Study, components, train
 from seedspread.cff.config import RandomErasing, RunConfig
 from seedspread.cff.data.dataset import load
 from seedspread.cff.identity import run_key
-from seedspread.cff.implementations import stack_of
 from seedspread.cff.presets import ConfigError
 from seedspread.cff.runner import CffRunner
-from seedspread.cff.training.run import train_many
 from seedspread.errors import DataError
-from seedspread.runs.folder import RunFolder
-from seedspread.runs.stopping import StopRequest
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 from tests.cff.data.own_images import IMAGES, LABELS, folder_of
@@ -125,13 +121,8 @@ def test_the_split_has_a_seed_of_its_own() -> None:
     assert not torch.equal(chosen[0].validation.ids, chosen[1].validation.ids)
 
 
-def test_runs_of_different_splits_are_not_trained_as_one(tmp_path: Path) -> None:
-    one, other = tiny(seeds__split=1), tiny(seeds__split=2)
-    assert stack_of(one, 1) != stack_of(other, 1)
+def test_a_study_can_vary_the_split() -> None:
     assert CffRunner().driving(("split",)).seeded(tiny(), 7).split_data.split_seed == 7
-    folders = [RunFolder(tmp_path / str(i)) for i in range(2)]
-    with pytest.raises(ValueError, match="must share their data"):
-        list(train_many([one, other], folders, StopRequest()))
 
 
 @pytest.mark.soak

@@ -17,10 +17,10 @@ from safetensors.torch import load_file
 
 from seedspread import train
 from seedspread.cff.presets import to_toml
-from seedspread.cff.training.run import Callback, train_many
+from seedspread.cff.training.run import Callback
 from seedspread.cff.training.state import Position, load_checkpoint, save_checkpoint
 from seedspread.runs.folder import CheckpointError, RunFolder, RunFolderError
-from seedspread.runs.stopping import StoppedError, StopRequest
+from seedspread.runs.stopping import StoppedError
 
 from .tiny import EVERY_BATCH, files, needs_native, tiny
 
@@ -142,22 +142,6 @@ def test_a_checkpoint_that_only_a_stop_has_written_is_whole(
     assert len(list((tmp_path / "broken").glob("checkpoint-*"))) == 1
     train(config, tmp_path / "broken", resume=True)
     assert files(tmp_path / "broken") == files(tmp_path / "whole")
-
-
-@pytest.mark.soak
-def test_runs_that_were_stopped_at_different_batches_go_on_together(tmp_path: Path) -> None:
-    """Earlier ones catch up: one in mid-epoch, one after an epoch's last batch, one that never began."""
-    configs = [tiny(seeds__run=seed, **EVERY_BATCH) for seed in range(4)]
-    for seed, batches in enumerate((6, 4, 1, 0)):
-        train(configs[seed], tmp_path / f"whole-{seed}")
-        if batches:
-            with contextlib.suppress(CrashError):
-                train(configs[seed], tmp_path / str(seed), callback=CrashAt(batches))
-    folders = [RunFolder(tmp_path / str(seed)) for seed in range(4)]
-    ended = train_many(configs, folders, StopRequest(), resume=True)
-    assert sorted(number for number, _ in ended) == [0, 1, 2, 3]
-    for seed in range(4):
-        assert files(tmp_path / str(seed)) == files(tmp_path / f"whole-{seed}")
 
 
 def test_a_position_in_a_checkpoint() -> None:

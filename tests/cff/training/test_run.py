@@ -157,9 +157,9 @@ def test_the_baselines_train_and_differ(tmp_path: Path) -> None:
 
 def test_cross_entropy_is_trained_with_the_probes_settings(tmp_path: Path) -> None:
     config = tiny(training__rule="cross_entropy", probe__learning_rate=1e-3, probe__weight_decay=0.5)
-    (one,) = AutogradTrainer([prepared(config, tmp_path).model]).optimisers
+    (one,) = AutogradTrainer(prepared(config, tmp_path).model).optimisers
     assert (one.learning_rate, one.weight_decay) == (1e-3, 0.5)
-    ours = AutogradTrainer([prepared(tiny(), tmp_path / "ours").model]).optimisers
+    ours = AutogradTrainer(prepared(tiny(), tmp_path / "ours").model).optimisers
     assert [o.learning_rate for o in ours] == [4e-3] * 3
     assert [o.weight_decay for o in ours] == [1e-4] * 3
 
@@ -172,7 +172,7 @@ def test_end_to_end_is_the_summed_loss_with_gradients_flowing(tmp_path: Path) ->
     losses = zip(run.model.losses, features, strict=True)
     torch.stack([loss(x, batch.labels) for loss, x in losses]).sum().backward()  # type: ignore[no-untyped-call]
     expected = [p.grad.clone() for p in run.model.vit.layers.parameters() if p.grad is not None]
-    AutogradTrainer([run.model]).step([batch], 0, [run.sums], update=False)
+    AutogradTrainer(run.model).step(batch, 0, run.sums, update=False)
     actual = [p.grad for p in run.model.vit.layers.parameters() if p.grad is not None]
     for a, b in zip(expected, actual, strict=True):
         torch.testing.assert_close(a, b)
@@ -188,7 +188,7 @@ def test_a_layer_local_step_is_each_layers_own_gradient_and_hands_on_what_was_be
         gradients = torch.autograd.grad(loss(output.mean(1), batch.labels), list(layer.parameters()))
         expected.append(gradients)
         tokens = output
-    AutogradTrainer([run.model]).step([batch], 0, [run.sums])  # later layers must not see the update
+    AutogradTrainer(run.model).step(batch, 0, run.sums)  # later layers must not see the update
     for layer, gradients in zip(run.model.vit.layers, expected, strict=True):
         for parameter, gradient in zip(layer.parameters(), gradients, strict=True):
             assert parameter.grad is not None
@@ -279,7 +279,7 @@ def test_the_best_validation_loss_can_decide(tmp_path: Path, monkeypatch: pytest
         return torch.tensor(next(losses))
 
     monkeypatch.setattr(state, "validation_loss", validation_loss)
-    ((_, result),) = TrainingLoop([run], StopRequest(), Callback()).run()
+    result = TrainingLoop(run, StopRequest(), Callback()).run()
     assert isinstance(result, RunResult)
     assert [torch.equal(weights(), one) for one in seen] == [False, True, False]
 

@@ -1,4 +1,4 @@
-"""Downloads a dataset from its official address: checked, and written whole or not at all."""
+"""Download a dataset from its official address: checked, and written whole or not at all."""
 
 import errno
 import gzip
@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 
 import pooch
 import requests
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from seedspread.cff.datasets import (
     MAX_BYTES,
@@ -25,7 +24,6 @@ from seedspread.cff.datasets import (
     read_unpacked,
 )
 from seedspread.errors import DataError, reason
-from seedspread.render.terminal import Terminal
 
 _TIMEOUT = 30  # seconds without a byte
 # The official archives hold 8 and 6 entries; many more are not theirs.
@@ -40,8 +38,8 @@ def is_complete(info: DatasetInfo, folder: Path) -> bool:
         return False
 
 
-def fetch(info: DatasetInfo, data_dir: Path | None = None, progress: Progress | None = None) -> Path:
-    """Downloads what a dataset consists of into the data folder and returns the dataset's folder.
+def fetch(info: DatasetInfo, data_dir: Path | None = None) -> Path:
+    """Download what a dataset consists of into the data folder; return the dataset's folder.
 
     Everything is downloaded, unpacked and checked in a staging folder first and then moved into place, so
     that a failure leaves the folder as it was.
@@ -58,7 +56,7 @@ def fetch(info: DatasetInfo, data_dir: Path | None = None, progress: Progress | 
             ready = [
                 path
                 for download in info.downloads
-                for path in _get(download, info, Path(staging), progress, fetch_command(info.name, data_dir))
+                for path in _get(download, info, Path(staging), fetch_command(info.name, data_dir))
             ]
             for path in ready:
                 path.chmod(0o644)
@@ -71,25 +69,10 @@ def fetch(info: DatasetInfo, data_dir: Path | None = None, progress: Progress | 
     return target
 
 
-def download_progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=Terminal(stderr=True),
-    )
-
-
-def _get(
-    download: Download, info: DatasetInfo, staging: Path, progress: Progress | None, command: str
-) -> list[Path]:
+def _get(download: Download, info: DatasetInfo, staging: Path, command: str) -> list[Path]:
     """Download one file into `staging`; return the dataset's files that it contained."""
     name = download.url.rsplit("/", 1)[-1]
-    downloader = pooch.HTTPDownloader(
-        progressbar=_Bar(progress, name) if progress else False, timeout=_TIMEOUT
-    )
-    path = staging / name
+    path, downloader = staging / name, pooch.HTTPDownloader(timeout=_TIMEOUT)
     try:
         pooch.retrieve(download.url, f"md5:{download.md5}", fname=name, path=staging, downloader=downloader)
         if pooch.file_hash(str(path), "sha256") != download.sha256:
@@ -110,7 +93,7 @@ def _get(
 
 
 def unpack(archive: Path, wanted: tuple[DataFile, ...], into: Path) -> list[Path]:
-    """Takes the wanted files out of a .tar.gz, by name, whatever folder they are in there.
+    """Take the wanted files out of a .tar.gz, by name, whatever folder they are in there.
 
     No path of the archive is ever used. One that would lead outside, a link, a device or too much content
     is a `DataError`: the official archives have none.
@@ -161,28 +144,3 @@ def _explain(error: OSError, info: DatasetInfo, folder: Path) -> str:
             "nothing was kept: make room, or name another folder with --data-dir"
         )
     return f"cannot write to {folder}: {reason(error)}; name another folder with --data-dir"
-
-
-class _Bar:
-    """The progress bar that pooch expects, on rich's."""
-
-    def __init__(self, progress: Progress, name: str) -> None:
-        self._progress = progress
-        self._task = progress.add_task(name, total=None)
-
-    @property
-    def total(self) -> float | None:
-        return self._progress.tasks[self._task].total
-
-    @total.setter
-    def total(self, value: float) -> None:
-        self._progress.update(self._task, total=value or None)
-
-    def update(self, amount: int) -> None:
-        self._progress.advance(self._task, amount)
-
-    def reset(self) -> None:
-        self._progress.update(self._task, completed=0)
-
-    def close(self) -> None:
-        """Nothing to close: the progress display ends by itself."""

@@ -227,7 +227,7 @@ def final_diagnostics(trainer: Trainer, model: LayerwiseModel, batches: Loader) 
     for number, batch in enumerate(batches.epoch(model.config.training.epochs)):
         if number == 0:
             sums = EpochSums.empty(depth, batch.images.device)
-            trainer.step([batch], 0, [sums], update=False)
+            trainer.step(batch, 0, sums, update=False)
             norms, block_norms = sums.gradient_norm.tolist(), sums.block_gradient_norm.tolist()
         layers = layer_statistics(model, batch)
         histograms.append(torch.stack([layer.histogram for layer in layers]))

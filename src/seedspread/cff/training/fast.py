@@ -1,4 +1,4 @@
-"""The fast way to train layer by layer: several runs of one shape as one program, with fewer products.
+"""The fast way to train layer by layer, with fewer products.
 
 `model.py` and `trainers.py` are the definition. The layers are the same functions, rearranged:
 
@@ -14,13 +14,13 @@
 A batch goes through a layer in slices. The loss needs the pooled features of the whole batch and nothing else
 of it: it gives the gradient by all of them at once, and each slice takes its part back through the layer.
 
-Weights have a first axis R, the runs; products are batched over it. Nothing of one run enters another. On a
-CPU with one thread a run's numbers are the same, to the bit, whichever runs it is stacked with, and if it is
-alone; elsewhere runs are not stacked (`implementations.stack_of`).
+Everything has a first axis of 1: products are those for batches, which may round otherwise than plain ones,
+and published runs have their bits.
 """
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -31,8 +31,15 @@ from seedspread.cff.config import VIEWS_AT_ONCE, ModelConfig, RunConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES
 from seedspread.cff.model import EMBEDDING_PARAMETERS, LayerLocal
-from seedspread.cff.training.fast_loss import LossRules, StackedLoss, StackedPairs, stacked_loss
-from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
+from seedspread.cff.training.fast_loss import FastLoss, Pairs, fast_loss
+from seedspread.cff.training.layerwise import (
+    EpochSums,
+    LayerwiseModel,
+    Norms,
+    Optimizer,
+    Trainer,
+    optimiser_of,
+)
 
 # Numbers of an attention matrix that a CPU's cache holds beside all else: 2 MB.
 _CACHED = 2**19
@@ -41,22 +48,22 @@ _CACHED = 2**19
 class EmbeddingWeights(NamedTuple):
     """Weights of the patch embedding, in the module's order, as products take them."""
 
-    position: Tensor  # `(R, 1, T, d)`
-    weight: Tensor  # `(R, C p p, d)`
-    bias: Tensor  # `(R, 1, d)`
+    position: Tensor  # `(1, 1, T, d)`
+    weight: Tensor  # `(1, C p p, d)`
+    bias: Tensor  # `(1, 1, d)`
 
 
 class BlockWeights(NamedTuple):
     """Weights of an encoder block as products take them, layer norms folded in and queries scaled."""
 
-    qkv: Tensor  # `(R, d, 3d)`, queries, keys and values
-    qkv_bias: Tensor  # `(R, 1, 3d)`
-    proj: Tensor  # `(R, d, d)`
-    proj_bias: Tensor  # `(R, 1, d)`
-    up: Tensor  # `(R, d, 2d)`
-    up_bias: Tensor  # `(R, 1, 2d)`
-    down: Tensor  # `(R, 2d, d)`
-    down_bias: Tensor  # `(R, 1, d)`
+    qkv: Tensor  # `(1, d, 3d)`, queries, keys and values
+    qkv_bias: Tensor  # `(1, 1, 3d)`
+    proj: Tensor  # `(1, d, d)`
+    proj_bias: Tensor  # `(1, 1, d)`
+    up: Tensor  # `(1, d, 2d)`
+    up_bias: Tensor  # `(1, 1, 2d)`
+    down: Tensor  # `(1, 2d, d)`
+    down_bias: Tensor  # `(1, 1, d)`
 
 
 def layer_parameters(model: LayerLocal) -> list[list[nn.Parameter]]:
@@ -75,12 +82,12 @@ def _block_parameters(block: Any) -> list[nn.Parameter]:
     return [parameter for module in modules for parameter in (module.weight, module.bias)]
 
 
-def stacked_parameters(models: Sequence[LayerLocal]) -> tuple[list[Tensor], list[Tensor]]:
-    """Return copies of the embeddings' parameters, `(R, ...)` each, and of the blocks', `(L, R, ...)`."""
-    by_layer = list(zip(*(layer_parameters(model) for model in models), strict=True))
-    stacked = [[torch.stack(runs).detach() for runs in zip(*layer, strict=True)] for layer in by_layer]
-    embedding, stacked[0] = stacked[0][:EMBEDDING_PARAMETERS], stacked[0][EMBEDDING_PARAMETERS:]
-    return embedding, [torch.stack(layers) for layers in zip(*stacked, strict=True)]
+def stacked_parameters(model: LayerLocal) -> tuple[list[Tensor], list[Tensor]]:
+    """Return copies of the embedding's parameters, `(1, ...)` each, and of the blocks', `(L, 1, ...)`."""
+    layers = layer_parameters(model)
+    embedding = [parameter.detach()[None].clone() for parameter in layers[0][:EMBEDDING_PARAMETERS]]
+    layers[0] = layers[0][EMBEDDING_PARAMETERS:]
+    return embedding, [torch.stack(of_layers).detach()[:, None] for of_layers in zip(*layers, strict=True)]
 
 
 def query_scale(config: ModelConfig, like: Tensor) -> Tensor:
@@ -91,19 +98,14 @@ def query_scale(config: ModelConfig, like: Tensor) -> Tensor:
 
 
 def embedding_weights(parameters: Sequence[Tensor]) -> EmbeddingWeights:
-    """Lay out the embedding's parameters, `(R, ...)` each, as `embed` takes them."""
+    """Lay out the embedding's parameters, `(1, ...)` each, as `embed` takes them."""
     position, weight, bias = parameters
     return EmbeddingWeights(position, weight.mT, bias[..., None, :])
 
 
-def embedding_gradients(gradients: EmbeddingWeights) -> list[Tensor]:
-    position, weight, bias = gradients
-    return [position, weight.mT.contiguous(), bias.squeeze(-2)]
-
-
 @torch.no_grad()
 def folded_weights(parameters: Sequence[Tensor], scale: Tensor) -> list[BlockWeights]:
-    """Fold the parameters of all blocks, `(L, R, ...)` each, into what `encode` takes, block by block."""
+    """Fold the parameters of all blocks, `(L, 1, ...)` each, into what `encode` takes, block by block."""
     g1, b1, qkv, qkv_bias, proj, proj_bias, g2, b2, up, up_bias, down, down_bias = parameters
     qkv, qkv_bias = _folded(g1, b1, qkv, qkv_bias)
     up, up_bias = _folded(g2, b2, up, up_bias)
@@ -116,7 +118,6 @@ def folded_weights(parameters: Sequence[Tensor], scale: Tensor) -> list[BlockWei
 
 def _folded(g: Tensor, b: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """W (g x + b) + c = (W g) x + (W b + c)."""
-    # A product of a matrix and a vector would round differently in a stack of one.
     shift = (weight * b[..., None, :]).sum(dim=-1)
     return weight * g[..., None, :], bias + shift
 
@@ -144,17 +145,16 @@ def _unfolded(g: Tensor, b: Tensor, weight: Tensor, grad: Tensor, grad_shift: Te
     return [(grad * weight).sum(dim=-2), (outer * weight).sum(dim=-2), grad_weight, grad_shift]
 
 
-def views_at_once(config: RunConfig, views: Tensor, dim: int) -> int:
-    """Return how many of the views go through a layer at a time, at most; on CUDA all, unless it is set."""
-    whole = views.shape[dim]
-    default = whole if views.device.type == "cuda" else VIEWS_AT_ONCE
-    return min(config.runtime.micro_batch_size or default, whole)
+def views_at_once(config: RunConfig, views: Tensor) -> int:
+    """Return how many of the views `(1, N, ...)` go through a layer at once; on CUDA all, unless set."""
+    default = views.shape[1] if views.device.type == "cuda" else VIEWS_AT_ONCE
+    return config.runtime.micro_batch_size or default
 
 
-def slices(config: RunConfig, views: Tensor, dim: int) -> tuple[Tensor, ...]:
+def slices(config: RunConfig, views: Tensor) -> tuple[Tensor, ...]:
     """Split the views into even parts of at most `views_at_once`; a single view would round otherwise."""
-    count = math.ceil(views.shape[dim] / views_at_once(config, views, dim))
-    return torch.tensor_split(views, count, dim) if count > 1 else (views,)
+    count = math.ceil(views.shape[1] / views_at_once(config, views))
+    return torch.tensor_split(views, count, dim=1) if count > 1 else (views,)
 
 
 def parts(tensor: Tensor, size: int) -> tuple[Tensor, ...]:
@@ -163,12 +163,11 @@ def parts(tensor: Tensor, size: int) -> tuple[Tensor, ...]:
 
 
 def embed(images: Tensor, weights: EmbeddingWeights, patch: int, precision: torch.dtype) -> Tensor:
-    """Turn images `(R, B, C, H, W)` into tokens `(R, B, T, d)`."""
-    runs, batch = images.shape[:2]
-    patches = images.unfold(3, patch, patch).unfold(4, patch, patch)  # (R, B, C, H/p, W/p, p, p)
+    """Turn images `(1, B, C, H, W)` into tokens `(1, B, T, d)`."""
+    patches = images.unfold(3, patch, patch).unfold(4, patch, patch)  # (1, B, C, H/p, W/p, p, p)
     flat = patches.permute(0, 1, 3, 4, 2, 5, 6).flatten(4).flatten(1, 3).to(precision)
     projected = _linear(flat, weights.weight, weights.bias)
-    return projected.relu().view(runs, batch, -1, projected.shape[-1]) + weights.position
+    return projected.relu().view(*images.shape[:2], -1, projected.shape[-1]) + weights.position
 
 
 def encode(
@@ -179,19 +178,19 @@ def encode(
     *,
     return_tokens: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """Apply an encoder block to tokens `(R, B, T, d)` float32, with products in `precision`.
+    """Apply an encoder block to tokens `(1, B, T, d)` float32, with products in `precision`.
 
-    Returns the mean over tokens of its output, `(R, B, d)`, and the output without a graph, if asked for.
+    Returns the mean over tokens of its output, `(1, B, d)`, and the output without a graph, if asked for.
     """
-    runs, batch, length, dim = tokens.shape
-    rows = runs, batch * length, dim
+    _, batch, length, dim = tokens.shape
+    rows = 1, batch * length, dim
     normed = layer_norm(tokens, (dim,)).to(precision).view(rows)
     qkv = _linear(normed, weights.qkv, weights.qkv_bias)
-    mixed = _Attention.apply(qkv.view(runs * batch, length, 3, heads, dim // heads))  # type: ignore[no-untyped-call]
+    mixed = _Attention.apply(qkv.view(batch, length, 3, heads, dim // heads))  # type: ignore[no-untyped-call]
     attended = tokens + _linear(mixed.view(rows), weights.proj, weights.proj_bias).view(tokens.shape)
     normed = layer_norm(attended, (dim,)).to(precision).view(rows)
     active = gelu(_linear(normed, weights.up, weights.up_bias))
-    means = active.view(runs, batch, length, 2 * dim).mean(dim=2, dtype=torch.float32)
+    means = active.view(1, batch, length, 2 * dim).mean(dim=2, dtype=torch.float32)
     pooled = attended.mean(dim=2) + _linear(means, weights.down, weights.down_bias)
     if not return_tokens:
         return pooled, None
@@ -202,20 +201,16 @@ def encode(
 @torch.no_grad()
 def features(model: LayerLocal, images: Tensor, config: RunConfig, precision: torch.dtype) -> list[Tensor]:
     """Return the mean over tokens after every layer, each `(B, d)` float32, of images `(B, C, H, W)`."""
-    embedding, blocks = stacked_parameters([model])
+    embedding, blocks = stacked_parameters(model)
     first = embedding_weights(embedding)
     layers = folded_weights(blocks, query_scale(config.model, images))
+    heads = config.model.heads
     by_slice = []
-    for part in slices(config, images[None], dim=1):
+    for part in slices(config, images[None]):
         tokens, pooled = embed(part, first, config.model.patch_size, precision), list[Tensor]()
         for block in layers:
-            mean, output = encode(
-                tokens,
-                block,
-                config.model.heads,
-                precision,
-                return_tokens=len(pooled) + 1 < len(layers),
-            )
+            return_tokens = len(pooled) + 1 < len(layers)
+            mean, output = encode(tokens, block, heads, precision, return_tokens=return_tokens)
             pooled.append(mean)
             tokens = tokens if output is None else output
         by_slice.append(pooled)
@@ -223,7 +218,7 @@ def features(model: LayerLocal, images: Tensor, config: RunConfig, precision: to
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Multiply `(R, M, i)` by `(R, i, o)` -> `(R, M, o)`."""
+    """Multiply `(1, M, i)` by `(1, i, o)` -> `(1, M, o)`."""
     return torch.baddbmm(bias.to(x.dtype), x, weight.to(x.dtype))
 
 
@@ -273,138 +268,85 @@ class _Attention(torch.autograd.Function):
         return grad_qkv
 
 
-# Numbers of an attention matrix that go through a layer at once: runs are taken together up to this size.
-_AT_ONCE = 2**21
-
-
-class StackedTrainer(Trainer):
-    """Trains several models in one, which differ in seeds and margins only.
-
-    Their parameters become views of the stack's.
-    """
+class FastTrainer(Trainer):
+    """Trains a model whose parameters become views of stacks, `(L, 1, ...)`, that are folded at once."""
 
     features = FEATURES["fast"]
 
-    def __init__(self, models: Sequence[LayerwiseModel]) -> None:
-        self.models = models
-        self._config = models[0].config
-        self._embedding, self._blocks = stacked_parameters([model.vit for model in models])
-        # By layer and run.
-        self._own = list(zip(*(layer_parameters(model.vit) for model in models), strict=True))
+    def __init__(self, model: LayerwiseModel) -> None:
+        self.model = model
+        self._config = model.config
+        self._embedding, self._blocks = stacked_parameters(model.vit)
+        self._own = layer_parameters(model.vit)
         for parameter, data in self._views(self._embedding, self._blocks):
             parameter.data = data
-        # Over each run's own parameters: an element's place in a vector register then does not depend on R.
-        self._optimiser = optimiser_of(
-            self._config, [parameter for runs in self._own for run in runs for parameter in run]
-        )
+        self._optimiser = optimiser_of(self._config, [p for layer in self._own for p in layer])
         self._scale = query_scale(self._config.model, self._blocks[0])
-        self._rules = self._loss_rules()
-
-    def _loss_rules(self) -> list[LossRules]:
-        first = self._blocks[0]
-        return [
-            LossRules.of([loss.spec for loss in losses], first.dtype, first.device)
-            for losses in zip(*(model.losses for model in self.models), strict=True)
-        ]
-
-    def at(self, epochs: float) -> None:
-        super().at(epochs)
-        if any(model.config.objective.margin_warmup_epochs for model in self.models):
-            self._rules = self._loss_rules()
 
     @staticmethod
     def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
         return features(model.vit, images, model.config, model.precision)
 
-    def step(
-        self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
-    ) -> None:
-        tokens = torch.stack([batch.images for batch in batches])
-        pairs = StackedPairs.of(torch.stack([batch.labels for batch in batches]), self._rules[0])
+    def step(self, batch: Batch, number: int, sums: EpochSums, *, update: bool = True) -> None:
+        tokens, specs = batch.images[None], [loss.spec for loss in self.model.losses]
+        pairs = Pairs.of(batch.labels, specs[0], self._blocks[0].dtype)
         weights = folded_weights(self._blocks, self._scale)
         losses, gradients = [], []
-        for layer, (block, rules) in enumerate(zip(weights, self._rules, strict=True)):
+        for layer, (block, spec) in enumerate(zip(weights, specs, strict=True)):
             embedding = embedding_weights(self._embedding) if layer == 0 else ()
-            passes = self._forward([*embedding, *block], tokens, return_tokens=layer + 1 < len(weights))
-            losses.append(stacked_loss(_joined([part.pooled() for part in passes]), pairs, rules))
-            if layer + 1 < len(weights):
-                tokens = _joined([part.next_tokens() for part in passes])
-            grad_pooled = parts(losses[-1].gradient, len(passes[0].tokens))
-            by_pass = [one.backward(part) for one, part in zip(passes, grad_pooled, strict=True)]
-            gradients.append([_joined(of_runs) for of_runs in zip(*by_pass, strict=True)])
+            is_last = layer + 1 == len(weights)
+            one = _Pass(self.model, [*embedding, *block], tokens, return_tokens=not is_last)
+            losses.append(fast_loss(one.pooled(), pairs, spec))
+            if not is_last:
+                tokens = one.next_tokens()
+            gradients.append(one.backward(losses[-1].gradient))
         self._hand_out(gradients)
         self._record(number, sums, pairs, losses)
         if update:
             self._optimiser.step(self.clipped())
 
-    def _record(
-        self, number: int, sums: Sequence[EpochSums], pairs: StackedPairs, losses: Sequence[StackedLoss]
-    ) -> None:
-        loss = torch.stack([one.loss for one in losses], dim=1)  # (R, L), as are the next two
-        rates = torch.stack([one.saturated for one in losses], dim=1) / pairs.pairs
-        norms, block_norms = self._norms()
-        histograms = torch.stack([one.histogram for one in losses], dim=1)
-        for run, own in enumerate(sums):
-            every = slice(len(losses))
-            both = norms[run], block_norms[run]
-            own.add_layer(every, number, loss[run], both, rates[run], histograms[run])
-            own.end_batch(pairs.pairs[run, 0], pairs.labels.shape[1])
-
-    def _forward(self, weights: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool) -> "list[_Pass]":
-        """Return a layer's passes, of a few runs each, so that attention's matrices stay small."""
-        model, size = self._config.model, views_at_once(self._config, tokens, dim=1)
-        together = max(1, _AT_ONCE // (size * model.heads * model.tokens**2))
-        return [
-            _Pass(self.models[0], leaves, part, return_tokens=return_tokens)
-            for leaves, part in zip(_leaves(weights, together), parts(tokens, together), strict=True)
-        ]
+    def _record(self, number: int, sums: EpochSums, pairs: Pairs, losses: Sequence[FastLoss]) -> None:
+        loss = torch.stack([one.loss for one in losses])  # (L,), as are the next two
+        rates = torch.stack([one.saturated for one in losses]) / pairs.pairs
+        norms = self._norms()
+        histograms = torch.stack([one.histogram for one in losses])
+        sums.add_layer(slice(len(losses)), number, loss, norms, rates, histograms)
+        sums.end_batch(pairs.pairs, len(pairs.labels))
 
     def _hand_out(self, gradients: Sequence[Sequence[Tensor]]) -> None:
-        """Give each run's parameters their gradients, from those by each layer's weights."""
+        """Give the parameters their gradients, from those by each layer's weights."""
         of_blocks = [BlockWeights(*of_layer[-len(BlockWeights._fields) :]) for of_layer in gradients]
-        embedding = EmbeddingWeights(*gradients[0][: -len(BlockWeights._fields)])
+        position, weight, bias = gradients[0][: -len(BlockWeights._fields)]
+        embedding = [position, weight.mT.contiguous(), bias.squeeze(-2)]
         blocks = unfolded_gradients(self._blocks, of_blocks, self._scale)
-        for parameter, gradient in self._views(embedding_gradients(embedding), blocks):
+        for parameter, gradient in self._views(embedding, blocks):
             parameter.grad = gradient
 
     def _views(
         self, embedding: Sequence[Tensor], blocks: Sequence[Tensor]
     ) -> Iterator[tuple[nn.Parameter, Tensor]]:
-        """Pair each run's own parameters with their part of the stacks, `(R, ...)` and `(L, R, ...)`."""
-        runs = len(self.models)
-        for place, stacked in enumerate(embedding):
-            for run, part in enumerate(stacked.unbind()):
-                yield self._own[0][run][place], part
+        """Pair the parameters with their parts: of the embedding `(1, ...)`, of blocks `(L, 1, ...)`."""
+        for parameter, stacked in zip(self._own[0], embedding, strict=False):
+            yield parameter, stacked[0]
         for place, stacked in enumerate(blocks, -len(blocks)):
-            for number, part in enumerate(stacked.flatten(0, 1).unbind()):
-                yield self._own[number // runs][number % runs][place], part
+            for layer, part in zip(self._own, stacked.squeeze(1).unbind(), strict=True):
+                yield layer[place], part
 
-    def _norms(self) -> tuple[Tensor, Tensor]:
-        """Return gradient norms (Eq. grad_norm), `(R, L)`, on the device: of layers, of blocks alone."""
-        runs = len(self.models)
+    def _norms(self) -> Norms:
+        """Return gradient norms (Eq. grad_norm), `(L,)`, on the device: of layers, of blocks alone."""
         each = torch.stack(torch._foreach_norm(self._optimiser.gradients()))
-        by_layer = torch.split(each, [runs * len(own[0]) for own in self._own])
-        norms = [torch.linalg.vector_norm(one.view(runs, -1), dim=1) for one in by_layer]
-        of_block = by_layer[0].view(runs, -1)[:, EMBEDDING_PARAMETERS:]
-        blocks = [torch.linalg.vector_norm(of_block, dim=1), *norms[1:]]
-        return torch.stack(norms, dim=1), torch.stack(blocks, dim=1)
+        by_layer = torch.split(each, [len(layer) for layer in self._own])
+        norms = [torch.linalg.vector_norm(one) for one in by_layer]
+        first = torch.linalg.vector_norm(by_layer[0][EMBEDDING_PARAMETERS:])
+        return torch.stack(norms), torch.stack([first, *norms[1:]])
 
-    def optimiser_parts(self, run: int) -> list[tuple[Optimizer, slice]]:
-        parts, before = [], 0
-        for own in self._own:
-            count = len(own[0])
-            parts.append((self._optimiser, slice(before + run * count, before + (run + 1) * count)))
-            before += len(own) * count
-        return parts
+    def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
+        ends = accumulate((len(layer) for layer in self._own), initial=0)
+        return [(self._optimiser, slice(*bounds)) for bounds in pairwise(ends)]
 
 
-def _leaves(weights: Sequence[Tensor], size: int) -> list[tuple[Tensor, ...]]:
-    split = zip(*(parts(weight, size) for weight in weights), strict=True)
-    return [tuple(leaf.requires_grad_() for leaf in of_runs) for of_runs in split]
-
-
-def _joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=1)
 
 
 def _gradients(output: Tensor, inputs: Sequence[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
@@ -416,16 +358,15 @@ def _gradients(output: Tensor, inputs: Sequence[Tensor], gradient: Tensor) -> tu
 
 
 class _Pass:
-    """A few runs on their way through a layer and back, slice by slice."""
+    """A batch on its way through a layer and back, slice by slice."""
 
     def __init__(
-        self, model: LayerwiseModel, leaves: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool
+        self, model: LayerwiseModel, weights: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool
     ) -> None:
-        self.tokens = tokens  # `(C, N, ...)`, the layer's input
         self._config = config = model.config
         self._precision = model.precision
-        self._leaves = leaves
-        self._slices = slices(config, tokens, dim=1)
+        self._leaves = [weight.requires_grad_() for weight in weights]
+        self._slices = slices(config, tokens)
         with torch.set_grad_enabled(not config.runtime.activation_checkpointing):
             self._outputs = [self._forward(part, return_tokens=return_tokens) for part in self._slices]
 
@@ -433,29 +374,22 @@ class _Pass:
         model = self._config.model
         block = BlockWeights(*self._leaves[-len(BlockWeights._fields) :])
         if len(self._leaves) > len(block):
-            part = embed(
-                part, EmbeddingWeights(*self._leaves[: -len(block)]), model.patch_size, self._precision
-            )
-        return encode(
-            part,
-            block,
-            model.heads,
-            self._precision,
-            return_tokens=return_tokens,
-        )
+            embedding = EmbeddingWeights(*self._leaves[: -len(block)])
+            part = embed(part, embedding, model.patch_size, self._precision)
+        return encode(part, block, model.heads, self._precision, return_tokens=return_tokens)
 
     def pooled(self) -> Tensor:
-        """Return what the loss sees, `(C, N, d)`, without a graph."""
-        return _joined([pooled.detach() for pooled, _ in self._outputs], dim=1)
+        """Return what the loss sees, `(1, N, d)`, without a graph."""
+        return _joined([pooled.detach() for pooled, _ in self._outputs])
 
     def next_tokens(self) -> Tensor:
-        """Return the next layer's input, `(C, N, T, d)`, without a graph."""
-        return _joined([output for _, output in self._outputs if output is not None], dim=1)
+        """Return the next layer's input, `(1, N, T, d)`, without a graph."""
+        return _joined([output for _, output in self._outputs if output is not None])
 
     def backward(self, gradient: Tensor) -> list[Tensor]:
-        """Return the gradients by the weights, from that by the pooled features, `(C, N, d)`."""
+        """Return the gradients by the weights, from that by the pooled features, `(1, N, d)`."""
         summed: list[Tensor] = []
-        for part, grad_pooled in zip(self._slices, slices(self._config, gradient, dim=1), strict=True):
+        for part, grad_pooled in zip(self._slices, slices(self._config, gradient), strict=True):
             # Taken out, so that a slice's graph is freed with it.
             pooled, _ = self._outputs.pop(0)
             if self._config.runtime.activation_checkpointing:

@@ -345,14 +345,14 @@ def learning_rate_factor(training: TrainingConfig, epochs: float) -> float:
 
 
 class Trainer(ABC):
-    """Trains models, each on its own batch: one, or several if it stacks."""
+    """Trains a model, batch by batch."""
 
     features: ClassVar[TrainerFeatures]
-    models: Sequence[LayerwiseModel]
+    model: LayerwiseModel
     epoch = 0  # the one of the next step
 
     @abstractmethod
-    def __init__(self, models: Sequence[LayerwiseModel]) -> None: ...
+    def __init__(self, model: LayerwiseModel) -> None: ...
 
     @classmethod  # noqa: B027 - most need nothing
     def prepare(cls, config: RunConfig) -> None:
@@ -369,36 +369,33 @@ class Trainer(ABC):
         They depend on nothing else, so that a resumed run needs no further state.
         """
         self.epoch = int(epochs)
-        factor = learning_rate_factor(self.models[0].config.training, epochs)
-        for optimiser, _ in self.optimiser_parts(0):  # all runs share them
+        factor = learning_rate_factor(self.model.config.training, epochs)
+        for optimiser, _ in self.optimiser_parts():
             optimiser.factor = factor
-        for model in self.models:
-            model.set_margins(epochs)
+        self.model.set_margins(epochs)
 
     @abstractmethod
-    def step(
-        self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
-    ) -> None:
-        """Train on one batch each and add to the epochs' sums; without `update` only measure."""
+    def step(self, batch: Batch, number: int, sums: EpochSums, *, update: bool = True) -> None:
+        """Train on a batch and add to the epoch's sums; without `update` only measure."""
 
     @abstractmethod
-    def optimiser_parts(self, run: int) -> list[tuple[Optimizer, slice]]:
-        """Return each layer's optimizer, and which of its parameters are the layer's, for one run."""
+    def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
+        """Return each layer's optimizer, and which of its parameters are the layer's."""
 
     def clipped(self) -> list[slice]:
-        """Return which parameters of an optimizer that all share are of one layer, for every run."""
-        return [own for run in range(len(self.models)) for _, own in self.optimiser_parts(run)]
+        """Return which parameters of an optimizer that all layers share are of one layer."""
+        return [own for _, own in self.optimiser_parts()]
 
-    def state_dict(self, run: int) -> dict[str, Tensor]:
-        """Return the optimizers' part of a run's checkpoint, named as if it were trained alone."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the optimizers' part of a run's checkpoint."""
         return {
             name: tensor
-            for layer, (optimiser, own) in enumerate(self.optimiser_parts(run))
+            for layer, (optimiser, own) in enumerate(self.optimiser_parts())
             for name, tensor in optimiser.state_dict(f"optimiser.{layer}", own).items()
         }
 
-    def load_state_dict(self, run: int, state: dict[str, Tensor]) -> None:
-        for layer, (optimiser, own) in enumerate(self.optimiser_parts(run)):
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        for layer, (optimiser, own) in enumerate(self.optimiser_parts()):
             optimiser.load_state_dict(f"optimiser.{layer}", state, own)
 
     @staticmethod

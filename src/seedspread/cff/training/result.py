@@ -1,4 +1,4 @@
-"""The result of a run, its layer table and the paper's advice on it. Needs no torch."""
+"""The result of a run, its layer table and advice on it. Needs no torch."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from seedspread.runs.metrics import rate_from_histogram
 class LayerResult:
     layer: int  # which
     margin: float | None  # its margin; None where margins cannot matter
-    # over all training batches with the final weights; a would-be rate unless the run clamps; None where
+    # over all training batches with the final weights; the rate if clamped unless the run clamps; None where
     # margins cannot matter (it follows from the stored histogram for any)
     clamp_activation_rate: float | None
     gradient_norm: float  # of all that it trains, on one batch with the final weights, as the paper did
@@ -103,11 +103,11 @@ class Diagnosis:
     """What `seedspread diagnose` shows."""
 
     result: RunResult  # the run's result
-    would_be: bool  # whether the rates are only what a clamp would have cut
+    if_clamped: bool  # whether the rates are only what a clamp would have cut
     rate_name: str  # what they are called
     margins: list[float]  # by layer
     rates: list[float]  # clamp activation rates by layer
-    advice: Advice  # the paper's
+    advice: Advice  # on its margin
 
 
 def diagnose(folder: "Path | str") -> Diagnosis:
@@ -125,7 +125,5 @@ def diagnose(folder: "Path | str") -> Diagnosis:
         for layer, margin in zip(result.layers, margins, strict=True)
     ]
     kind = margin_of(config)
-    advice = advise(
-        rates[0], clamp=kind.saturates, accuracy=result.test_accuracy, pair_share=result.pair_share
-    )
+    advice = advise(rates[0], clamp=kind.saturates)
     return Diagnosis(result, not kind.saturates, kind.rate_name, margins, rates, advice)

@@ -1,15 +1,11 @@
-"""Train runs from config to result: one, or several of one shape as one program; and estimate their time.
-
-Stage 1 of several runs goes in step, then stage 2 of each; one that fails leaves the others alone.
-"""
+"""Train a run from config to result, and estimate how long it takes."""
 
 import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from itertools import groupby
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,20 +19,20 @@ from seedspread.cff.data.loader import Batch
 from seedspread.cff.data.own import ArrayDataset
 from seedspread.cff.datasets import ARRAYS, dataset_info
 from seedspread.cff.identity import run_key
-from seedspread.cff.implementations import features_of, stack_of, worthwhile
+from seedspread.cff.implementations import features_of
 from seedspread.cff.presets import ConfigError, check, to_toml
 from seedspread.cff.training.evaluation import final_diagnostics
-from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Trainer, model_of
+from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, model_of
 from seedspread.cff.training.model_file import check_parent
 from seedspread.cff.training.result import RunResult
 from seedspread.cff.training.state import Position, TrainingRun, Work
 from seedspread.cff.training.trainers import trainer_class, trainer_of
-from seedspread.runs.folder import RunFolder, RunFolderError
+from seedspread.runs.folder import RunFailedError, RunFolder, RunFolderError
 from seedspread.runs.stopping import StoppedError, StopRequest, stop_requests
 
 
 class Callback:
-    """Called while runs are trained; override what you need."""
+    """Called while a run is trained; override what you need."""
 
     def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
         """Called after each batch."""
@@ -45,122 +41,76 @@ class Callback:
         """Called after each epoch, with its values by layer."""
 
 
-Outcomes = Iterator[tuple[TrainingRun, RunResult | Exception]]
-
-
 class TrainingLoop:
-    """Drives runs; one that changes from one trainer to another takes its optimizers' state along."""
+    """Drives a run from wherever it is to its result."""
 
-    def __init__(self, runs: Sequence[TrainingRun], stop: StopRequest, callback: Callback) -> None:
-        self._going = list(runs)
+    def __init__(self, run: TrainingRun, stop: StopRequest, callback: Callback) -> None:
+        self._run = run
         self._stop = stop
         self._callback = callback
-        self._optimisers: dict[TrainingRun, dict[str, Tensor]] = {}
         self._since = time.monotonic()
 
-    def run(self) -> Outcomes:
-        """Train from wherever the runs are; yield each with its result or error as soon as it has ended."""
-        yield from self._each(self._going, self._restore)
-        while groups := _in_step([run for run in self._going if run.position.stage == "encoder"]):
-            # Those that were stopped earlier catch up with the next ones of their shape, and go on with them.
-            group, *others = groups
-            ahead = [_place(other[0]) for other in others if _shape(other[0]) == _shape(group[0])]
-            yield from self._train(group, until=ahead[0] if ahead else None)
-        yield from self._each(self._going, self._probe_and_finish)
+    def run(self) -> RunResult:
+        try:
+            optimiser = self._run.restore()
+            if self._run.position.stage == "encoder":
+                self._train_encoder(optimiser)
+            self._pause()  # a wish to stop is heard before the features of all images are computed
+            self._train_probes()
+            result = self._finish()
+        except Exception as error:
+            self._run.close(error)
+            raise
+        self._run.close()
+        return result
 
-    def _each(self, runs: Sequence[TrainingRun], act: Callable[[TrainingRun], RunResult | None]) -> Outcomes:
-        """Call `act` for the runs still going; a result, an error or a stop request ends that run only."""
-        for run in [run for run in runs if run in self._going]:
-            outcome: RunResult | Exception | None
-            try:
-                outcome = act(run)
-            except Exception as error:  # one failure never stops the others
-                outcome = error
-            if outcome is not None:
-                self._going.remove(run)
-                run.close(outcome)
-                yield run, outcome
-
-    def _restore(self, run: TrainingRun) -> None:
-        self._optimisers[run] = run.restore()
-
-    # Stage 1
-
-    def _train(self, runs: list[TrainingRun], until: tuple[int, int] | None) -> Outcomes:
-        """Run stage 1 to its end, or until the runs are at batch `until`."""
-        trainer = trainer_of([run.model for run in runs])
-        for i, run in enumerate(runs):
-            if state := self._optimisers.pop(run, None):
-                trainer.load_state_dict(i, state)
-        yield from self._epochs(trainer, runs, until)
-        for i, run in enumerate(runs):
-            if run in self._going and run.position.stage == "encoder":
-                self._optimisers[run] = trainer.state_dict(i)
-
-    def _epochs(self, trainer: Trainer, runs: list[TrainingRun], until: tuple[int, int] | None) -> Outcomes:
-        loaders, first = [run.training_batches() for run in runs], runs[0].position
-
-        def pause(run: TrainingRun) -> None:
-            self._pause(run, lambda: trainer.state_dict(runs.index(run)))
-
-        for epoch in range(first.epoch, runs[0].config.training.epochs):
+    def _train_encoder(self, optimiser: dict[str, Tensor]) -> None:
+        """Run stage 1 from where the run is, with the optimizers' state there."""
+        run, trainer = self._run, trainer_of(self._run.model)
+        if optimiser:
+            trainer.load_state_dict(optimiser)
+        batches, first = run.training_batches(), run.position
+        for epoch in range(first.epoch, run.config.training.epochs):
             start = first.batch if epoch == first.epoch else 0
-            epochs = zip(*(loader.epoch(epoch, start) for loader in loaders), strict=True)
-            for number, batches in enumerate(epochs, start):
-                if (epoch, number) == until:
-                    return
-                trainer.at(epoch + number / len(loaders[0]))
-                trainer.step(batches, number, [run.sums for run in runs])
-                self._callback.on_batch("encoder", epoch, number, sum(len(batch.index) for batch in batches))
-                self._spend([run for run in runs if run in self._going], len(batches[0].index))
-                for run in runs:
-                    run.position = Position("encoder", epoch, number + 1)
-                yield from self._each(runs, pause)
-                if not any(run in self._going for run in runs):
-                    return
-            if until is not None and until[0] == epoch:  # the others stopped after the epoch's last batch
-                return
-            yield from self._each(runs, self._end_epoch)
-            if not any(run in self._going for run in runs):
-                return
-        yield from self._each(runs, lambda run: run.end_encoder(trainer.state_dict(runs.index(run))))
+            for number, batch in enumerate(batches.epoch(epoch, start), start):
+                trainer.at(epoch + number / len(batches))
+                trainer.step(batch, number, run.sums)
+                self._callback.on_batch("encoder", epoch, number, len(batch.index))
+                run.position = Position("encoder", epoch, number + 1)
+                self._spend(len(batch.index))
+                self._pause(trainer.state_dict)
+            self._callback.on_epoch("encoder", epoch, run.end_epoch())
+        run.end_encoder(trainer.state_dict())
 
-    def _end_epoch(self, run: TrainingRun) -> None:
-        self._callback.on_epoch("encoder", run.position.epoch, run.end_epoch())
-
-    # Stage 2
-
-    def _probe_and_finish(self, run: TrainingRun) -> RunResult:
-        self._pause(run)  # a wish to stop is heard before the features of all images are computed
-        self._probe(run)
-        diagnostics = final_diagnostics(trainer_of([run.model]), run.model, run.training_batches())
-        self._spend([run])
-        return run.finish(diagnostics)
-
-    def _probe(self, run: TrainingRun) -> None:
-        config = run.config.probe
+    def _train_probes(self) -> None:
+        run, config = self._run, self._run.config.probe
         for repeat in range(run.position.repeat, config.repeats):
             for epoch in range(run.position.epoch, config.epochs):
                 for number in run.probe().steps(epoch, run.position.batch):
                     self._callback.on_batch("probe", epoch, number, config.batch_size)
                     run.position = Position("probe", epoch, number + 1, repeat)
-                    self._spend([run])
-                    self._pause(run)
+                    self._spend()
+                    self._pause()
                 values = {"validation_accuracy": run.end_probe_epoch()}
                 self._callback.on_epoch("probe", repeat * config.epochs + epoch, values)
             run.end_probe()
 
-    def _spend(self, runs: Sequence[TrainingRun], images: int = 0) -> None:
-        """Count the time since it was last counted, in equal shares, and the images that each has seen."""
+    def _finish(self) -> RunResult:
+        model = self._run.model
+        diagnostics = final_diagnostics(trainer_of(model), model, self._run.training_batches())
+        self._spend()
+        return self._run.finish(diagnostics)
+
+    def _spend(self, images: int = 0) -> None:
+        """Count the time since it was last counted, and the images that were seen in it."""
         now = time.monotonic()
-        for run in runs:
-            run.pace.add((now - self._since) / len(runs), images)
+        self._run.pace.add(now - self._since, images)
         self._since = now
 
-    def _pause(self, run: TrainingRun, optimiser: Callable[[], dict[str, Tensor]] = dict) -> None:
+    def _pause(self, optimiser: Callable[[], dict[str, Tensor]] = dict) -> None:
         """After every batch, write a checkpoint when one is due and stop when asked to."""
+        run, stop = self._run, self._stop.number
         run.folder.beat(run.heartbeat)
-        stop = self._stop.number
         if stop is not None or run.checkpoint_is_due:
             run.checkpoint(optimiser())
         if stop is not None:
@@ -169,24 +119,6 @@ class TrainingLoop:
                 f"(folder {run.folder.path})",
                 stop,
             )
-
-
-def _shape(run: TrainingRun) -> str:
-    device = run.dataset.train.images.device.type
-    return stack_of(run.config, run.threads, device) or run.folder.key
-
-
-def _place(run: TrainingRun) -> tuple[int, int]:
-    return run.position.epoch, run.position.batch
-
-
-def _in_step(runs: Sequence[TrainingRun]) -> list[list[TrainingRun]]:
-    """Group runs of one shape that are at the same batch, the earlier ones first."""
-
-    def place(run: TrainingRun) -> tuple[str, tuple[int, int]]:
-        return _shape(run), _place(run)
-
-    return [list(group) for _, group in groupby(sorted(runs, key=place), key=place)]
 
 
 # From malloc.h.
@@ -236,63 +168,41 @@ def train(
     folder = None if out is None else RunFolder(Path(out))
     data_dir = None if data_dir is None else Path(data_dir)
     with stop_requests() as stop:
-        outcomes = train_many(
-            [config], [folder], stop, resume=resume, data_dir=data_dir, data=data, callback=callback
-        )
-        ((_, outcome),) = outcomes
-        stop.heard([outcome])
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
+        return train_one(config, folder, stop, resume=resume, data_dir=data_dir, data=data, callback=callback)
 
 
-def train_many(
-    configs: Sequence[RunConfig],
-    folders: Sequence[RunFolder | None],
+def train_one(
+    config: RunConfig,
+    folder: RunFolder | None,
     stop: StopRequest,
     *,
-    seeds: Sequence[int] | None = None,
+    seed: int | None = None,
     resume: bool = False,
     data_dir: Path | None = None,
     data: ArrayDataset | None = None,
     callback: Callback | None = None,
-) -> Iterator[tuple[int, RunResult | Exception]]:
-    """Train runs on one dataset, those that may be (`implementations.stack_of`) as one program.
+) -> RunResult:
+    """Train a run and return its result; a `StoppedError` if `stop`, read after every batch, asks for it.
 
-    A folder with a key is of a planned run, and another run is refused. `seeds` are the study's names for the
-    runs; the configs' by default. `stop` is checked after every batch. Yields, when a run has ended, its
-    number and its result or why it has none; one that fails leaves the others alone.
+    A folder with a key is of a planned run, and another run is refused. `seed` is the study's name for the
+    run; the config's by default.
     """
-    config = configs[0]
-    shared = {
-        (one.split_data.model_copy(update={"augment": None}), one.runtime.device)
-        for one in configs  # each augments its images itself
-    }
-    if len(shared) > 1:
-        raise ValueError("runs that are trained together must share their data and their device")
     dataset_info(config.data.name).check_shape(config.model.image_shape)
     device = device_of(config)
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # is read when CUDA starts
     else:
-        configs = [one.with_runtime(micro_batch_size=VIEWS_AT_ONCE) for one in configs]  # as is recorded
+        config = config.with_runtime(micro_batch_size=VIEWS_AT_ONCE)  # as is recorded
     dataset = load(config.split_data, data_dir, data=data).to(device)
     dataset.info.check_shape(config.model.image_shape)  # of one's own images it is known now
-    runs: dict[TrainingRun, int] = {}
-    for number, (own, folder) in enumerate(zip(configs, folders, strict=True)):
-        seed = own.seeds.run if seeds is None else seeds[number]
-        opened = _open(own, folder, seed, dataset, resume=resume)
-        if isinstance(opened, TrainingRun):
-            runs[opened] = number
-        else:
-            yield number, opened
+    run = _open(config, folder, config.seeds.run if seed is None else seed, dataset, resume=resume)
+    if isinstance(run, RunResult):
+        return run
     try:
-        threads_of = {run: torch_threads(run.config, run.threads) for run in runs}
-        for threads in set(threads_of.values()):
-            with cpu_threads(threads), without_tf32(), deterministic(device):
-                group = [run for run in runs if threads_of[run] == threads]
-                for run, outcome in TrainingLoop(group, stop, callback or Callback()).run():
-                    yield runs[run], outcome
+        with cpu_threads(torch_threads(config, run.threads)), without_tf32(), deterministic(device):
+            return TrainingLoop(run, stop, callback or Callback()).run()
+    except (StoppedError, RunFailedError):
+        raise
     except Exception as error:
         if stop.number is not None:
             raise StoppedError(f"stopped, while the run failed: {error}", stop.number) from error
@@ -306,25 +216,22 @@ def torch_threads(config: RunConfig, threads: int) -> int:
 
 def _open(
     config: RunConfig, given: RunFolder | None, seed: int, dataset: Dataset, *, resume: bool
-) -> TrainingRun | RunResult | Exception:
-    """Return a run to train, a result that already exists, or the error that prevents both."""
-    try:
-        key = run_key(config, dataset.fingerprint)
-        if given is not None and given.key not in ("", key):
-            return RunFolderError(
-                f"this is not the run that was planned ({key}, not {given.key}): the data have changed; "
-                "plan again"
-            )
-        trainer_class(config).prepare(config)  # if it cannot be, no folder is left behind
-        path, guard = (default_folder(key), None) if given is None else (given.path, given.guard)
-        folder = RunFolder(path, key, guard)
-        if not folder.is_done:
-            check_parent(config, dataset.fingerprint, path.parent)
-        if folder.open(to_toml(config), resume=resume):
-            return RunResult.read(folder.path)
-        return TrainingRun(config, dataset, folder, seed)
-    except Exception as error:  # one failure never stops the others
-        return error
+) -> TrainingRun | RunResult:
+    """Return a run to train, or a result that already exists."""
+    key = run_key(config, dataset.fingerprint)
+    if given is not None and given.key not in ("", key):
+        raise RunFolderError(
+            f"this is not the run that was planned ({key}, not {given.key}): the data have changed; "
+            "plan again"
+        )
+    trainer_class(config).prepare(config)  # if it cannot be, no folder is left behind
+    path, guard = (default_folder(key), None) if given is None else (given.path, given.guard)
+    folder = RunFolder(path, key, guard)
+    if not folder.is_done:
+        check_parent(config, dataset.fingerprint, path.parent)
+    if folder.open(to_toml(config), resume=resume):
+        return RunResult.read(folder.path)
+    return TrainingRun(config, dataset, folder, seed)
 
 
 @contextmanager
@@ -381,8 +288,8 @@ def is_available(device: str) -> bool:
     return device == "cpu" or (device == "mps" and torch.backends.mps.is_available())
 
 
-# Images of the step that is measured where models are so large that cost per image hardly depends on it.
-_IMAGES = 32
+# Images of the step that is measured: more of a small model, whose cost per image depends on their number.
+_IMAGES, _ENOUGH = 32, 10**9
 # A study over a thousand shapes is not to be trained before it is planned.
 _MEASURED_SHAPES = 8
 # The first step warms up; the median counts.
@@ -419,26 +326,21 @@ def _size(config: RunConfig) -> int:
 
 
 def _seconds_per_image(config: RunConfig, threads: int) -> float:
-    """Measure a run as a study would train it: with the whole batch, beside others, if that is faster.
-
-    On a CPU the seconds are those of a core, whatever else the machine does meanwhile.
-    """
+    """Measure a step; on a CPU the seconds are those of a core, whatever else the machine does meanwhile."""
     device = device_of(config)
-    runs = 1 if stack_of(config, threads, device.type) is None else worthwhile(config)
-    images = config.training.batch_size if runs > 1 else min(_IMAGES, config.training.batch_size)
+    images = min(config.training.batch_size, max(_IMAGES, _ENOUGH // _size(config)))
     classes = len(dataset_info(config.data.name).classes)
-    models = [LayerwiseModel(config, model_of(config, classes).to(device)) for _ in range(runs)]
-    batches = [_random_batch(config, model.views, images, classes, device) for model in models]
-    trainer = trainer_of(models)
-    sums = [EpochSums.empty(config.model.depth, device) for _ in models]
+    model = LayerwiseModel(config, model_of(config, classes).to(device))
+    batch = _random_batch(config, model.views, images, classes, device)
+    trainer, sums = trainer_of(model), EpochSums.empty(config.model.depth, device)
     clock = time.thread_time if device.type == "cpu" and threads == 1 else time.perf_counter
     times = []
     for _ in range(_STEPS):
         start = clock()
-        trainer.step(batches, 0, sums)
-        float(sums[0].loss.sum())  # waits for a device that works on its own
+        trainer.step(batch, 0, sums)
+        float(sums.loss.sum())  # waits for a device that works on its own
         times.append(clock() - start)
-    return median(times) / (runs * images)
+    return median(times) / images
 
 
 def _random_batch(config: RunConfig, views: int, images: int, classes: int, device: torch.device) -> Batch:

@@ -260,7 +260,7 @@ class TrainingRun:
         if self.config.training.select == "best_val_loss":
             self._keep_if_best()
         self.position = Position("encoder", self.position.epoch + 1)
-        rate = "clamp_activation_rate" if margin_of(self.config).saturates else "would_be_rate"
+        rate = "clamp_activation_rate" if margin_of(self.config).saturates else "rate_if_clamped"
         shown = {"loss": "loss", rate: "rate", "gradient_norm": "gradient_norm"}
         return {title: self._history.last(name) for title, name in shown.items()}
 
@@ -361,11 +361,11 @@ class TrainingRun:
         self.folder.finish(result.values(), facts, ("torch", "numpy"))
         return result
 
-    def close(self, outcome: RunResult | Exception) -> None:
+    def close(self, error: Exception | None = None) -> None:
         """Record a failure, and free what only the run needed."""
-        if isinstance(outcome, RunFailedError):
-            with suppress(SeedspreadError):  # the folder is another's now, or full: the outcome still tells
-                self.folder.fail(Failure.of(outcome))
+        if isinstance(error, RunFailedError):
+            with suppress(SeedspreadError):  # the folder is another's now, or full: the error is still raised
+                self.folder.fail(Failure.of(error))
         self._features.forget()
 
     # Checkpoints

@@ -1,7 +1,5 @@
 """Stage 1 as it is defined, through autograd, by one of three rules; and the choice among all trainers."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
@@ -10,7 +8,7 @@ from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES, features_of
 from seedspread.cff.loss import PairStatistics, pair_statistics
 from seedspread.cff.model import LayerLocal
-from seedspread.cff.training.fast import StackedTrainer
+from seedspread.cff.training.fast import FastTrainer
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
 from seedspread.cff.training.native.trainer import NativeTrainer
 
@@ -20,8 +18,7 @@ class AutogradTrainer(Trainer):
 
     features = FEATURES["plain"]
 
-    def __init__(self, models: Sequence[LayerwiseModel]) -> None:
-        (model,) = self.models = models
+    def __init__(self, model: LayerwiseModel) -> None:
         self.model = model
         self._rule = model.config.training.rule
         both = zip(model.vit.layers, model.losses, strict=True)
@@ -32,14 +29,11 @@ class AutogradTrainer(Trainer):
             layers[0] += list(model.vit.head.parameters())
         self.optimisers = [optimiser_of(model.config, layer) for layer in layers]
 
-    def step(
-        self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
-    ) -> None:
-        (batch,), (own,) = batches, sums
+    def step(self, batch: Batch, number: int, sums: EpochSums, *, update: bool = True) -> None:
         if self._rule == "layer_local":
-            self._layer_local(batch, number, own, update)
+            self._layer_local(batch, number, sums, update)
         else:
-            self._together(batch, number, own, update)
+            self._together(batch, number, sums, update)
 
     def _layer_local(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """Train each layer on the detached output of the one before; one graph is alive at a time."""
@@ -84,7 +78,7 @@ class AutogradTrainer(Trainer):
             self.optimisers[0].step()
         sums.end_batch(statistics[0].positive_pairs, statistics[0].anchors)
 
-    def optimiser_parts(self, run: int) -> list[tuple[Optimizer, slice]]:
+    def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
         return [(optimiser, slice(None)) for optimiser in self.optimisers]
 
     @staticmethod
@@ -105,7 +99,7 @@ def _add(
 
 
 _TRAINERS: dict[str, type[Trainer]] = {
-    kind.features.name: kind for kind in (AutogradTrainer, StackedTrainer, NativeTrainer)
+    kind.features.name: kind for kind in (AutogradTrainer, FastTrainer, NativeTrainer)
 }
 
 
@@ -113,6 +107,5 @@ def trainer_class(config: RunConfig) -> type[Trainer]:
     return _TRAINERS[features_of(config).name]
 
 
-def trainer_of(models: Sequence[LayerwiseModel]) -> Trainer:
-    """Return the trainer of these models: several only if they may be stacked."""
-    return trainer_class(models[0].config)(models)
+def trainer_of(model: LayerwiseModel) -> Trainer:
+    return trainer_class(model.config)(model)

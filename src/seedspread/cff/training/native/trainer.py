@@ -1,4 +1,4 @@
-"""Stage 1 by the native kernel, one run at a time; `trainers.py` is the definition.
+"""Stage 1 by the native kernel; `trainers.py` is the definition.
 
 `layer.cpp` and `loss.cpp` say what each function computes. All tensors are float32 on the CPU and contiguous.
 """
@@ -161,9 +161,8 @@ class NativeLoss:
 class NativeTrainer(Trainer):
     features = FEATURES["native"]
 
-    def __init__(self, models: Sequence[LayerwiseModel]) -> None:
-        (model,) = self.models = models
-        self._model = model
+    def __init__(self, model: LayerwiseModel) -> None:
+        self.model = model
         self._parameters = [list(layer.parameters()) for layer in model.vit.layers]
         self._layers = layers_of(model)
         # No layer sees another's step before the next batch, so one step moves them all.
@@ -180,16 +179,13 @@ class NativeTrainer(Trainer):
     def facts(cls) -> dict[str, Any]:
         return {"native": build().facts()}
 
-    def step(
-        self, batches: Sequence[Batch], number: int, sums: Sequence[EpochSums], *, update: bool = True
-    ) -> None:
-        (batch,), (own,) = batches, sums
-        x, saves = batch.images, not self._model.config.runtime.activation_checkpointing
+    def step(self, batch: Batch, number: int, sums: EpochSums, *, update: bool = True) -> None:
+        x, saves = batch.images, not self.model.config.runtime.activation_checkpointing
         pairs = _positive_pairs(batch.labels)
         for number_of, layer in enumerate(self._layers):
             last = number_of + 1 == len(self._layers)
             passed = layer.forward(x, output=not last, save=saves)
-            spec = self._model.losses[number_of].spec
+            spec = self.model.losses[number_of].spec
             found = NativeLoss.of(passed.pooled, batch.labels, spec, layer.threads)
             gradients = [torch.empty_like(p) for p in self._parameters[number_of]]
             if found.gradient is not None:
@@ -200,15 +196,15 @@ class NativeTrainer(Trainer):
             norm = torch.linalg.vector_norm(norms)
             block_norm = norm if number_of else torch.linalg.vector_norm(norms[EMBEDDING_PARAMETERS:])
             both, rate = (norm, block_norm), found.saturated / pairs
-            own.add_layer(number_of, number, found.loss, both, rate, found.histogram)
+            sums.add_layer(number_of, number, found.loss, both, rate, found.histogram)
             x = x if passed.output is None else passed.output
         if update:
             self._optimiser.step(self.clipped())
-        own.end_batch(pairs, len(batch.labels))
+        sums.end_batch(pairs, len(batch.labels))
 
-    def optimiser_parts(self, run: int) -> list[tuple[Optimizer, slice]]:
-        ends = list(accumulate(len(layer) for layer in self._parameters))
-        return [(self._optimiser, slice(*bounds)) for bounds in pairwise([0, *ends])]
+    def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
+        ends = accumulate((len(layer) for layer in self._parameters), initial=0)
+        return [(self._optimiser, slice(*bounds)) for bounds in pairwise(ends)]
 
     @staticmethod
     def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
