@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from seedspread.cff.config import ModelConfig
 from seedspread.cff.presets import ConfigError, check, read_config
-from seedspread.cff.training.run import seconds_per_run
+from seedspread.cff.training.run import seconds_of_run
 from seedspread.errors import SeedspreadError
 from seedspread.runs.files import TomlError, parse_toml
 from seedspread.study.plan import Plan
@@ -174,7 +174,7 @@ def test_a_study_of_many_shapes_is_estimated_from_a_few(monkeypatch: pytest.Monk
     monkeypatch.setattr("seedspread.cff.training.run._seconds_per_image", measure)
     monkeypatch.setattr("seedspread.cff.training.run._measured", {})
     configs = [tiny(model__depth=depth) for depth in range(1, 41)]
-    estimates = seconds_per_run(configs, threads=1)
+    estimates = list(map(seconds_of_run, configs))
     assert len(measured) == 8
     assert estimates == sorted(estimates)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seedspread.cff.config import RunConfig
-from seedspread.cff.training.run import seconds_per_run
+from seedspread.cff.training.run import seconds_of_run
 from seedspread.cff.training.state import Work
 from seedspread.runs.files import FORMAT
 from seedspread.runs.folder import Heartbeat, RunFolder
@@ -139,11 +139,11 @@ def test_the_work_of_a_run_grows_with_its_epochs_and_images() -> None:
     assert Work.of(twice).encoder == pytest.approx(2 * Work.of(small).encoder)
     assert Work.of(twice).probe == Work.of(small).probe
     configs: list[RunConfig] = [small, twice]
-    one, other = seconds_per_run(configs, threads=1)
+    one, other = map(seconds_of_run, configs)
     assert other / one == pytest.approx(Work.of(twice).total / Work.of(small).total)
 
 
-def test_a_finished_run_of_the_papers_training_tells_its_share(tmp_path: Path) -> None:
+def test_a_finished_run_records_its_time(tmp_path: Path) -> None:
     from seedspread.cff.training.run import train  # noqa: PLC0415 - slow
 
     train(tiny(), tmp_path / "run")

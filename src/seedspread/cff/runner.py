@@ -162,9 +162,9 @@ class CffRunner(Runner):
         if any(is_own(config.data.name) for config in parameters):
             return None
         require_extra("train", "an estimate of their time")
-        from seedspread.cff.training.run import seconds_per_run  # noqa: PLC0415 - needs torch
+        from seedspread.cff.training.run import seconds_of_run  # noqa: PLC0415 - needs torch
 
-        return sum(seconds_per_run(parameters, threads=1))
+        return sum(map(seconds_of_run, parameters))
 
     @staticmethod
     def margins_if_clamped(values: Mapping[str, Any]) -> Sequence[float] | None:

@@ -10,7 +10,7 @@ on Pillow images.
 """
 
 from collections.abc import Sequence
-from functools import cache, singledispatch
+from functools import cache
 
 import numpy as np
 import torch
@@ -250,40 +250,26 @@ def erasing_after(steps: Sequence[Step]) -> RandomErasing | None:
     return last if isinstance(last, RandomErasing) and last.after_normalization else None
 
 
-@singledispatch
 def apply(step: Step, images: Tensor, uniform: Tensor) -> Tensor:
     """Apply one step, with `(B, slots)` uniform numbers."""
-    raise TypeError(f"no such augmentation step: {step!r}")
+    device = images.device
+    match step:
+        case RandomCrop():
+            top, left = whole(uniform, 2 * step.padding + 1).to(device).unbind(1)
+            return crop(images, top, left, step.padding)
+        case HorizontalFlip():
+            return flip(images, (uniform[:, 0] < step.p).to(device))
+        case RandomRotation():
+            return rotate(images, (step.degrees * (2 * uniform[:, 0] - 1)).to(device))
+        case RandomErasing():
+            return erase(images, *rectangles(step, images, uniform))
+        case ColorJitter():
+            return jitter(images, *jitter_factors(step, uniform))
+        case RandAugment():
+            return _rand_augment(step, images, uniform)
 
 
-@apply.register
-def _(step: RandomCrop, images: Tensor, uniform: Tensor) -> Tensor:
-    top, left = whole(uniform, 2 * step.padding + 1).unbind(1)
-    return crop(images, top.to(images.device), left.to(images.device), step.padding)
-
-
-@apply.register
-def _(step: HorizontalFlip, images: Tensor, uniform: Tensor) -> Tensor:
-    return flip(images, (uniform[:, 0] < step.p).to(images.device))
-
-
-@apply.register
-def _(step: RandomRotation, images: Tensor, uniform: Tensor) -> Tensor:
-    return rotate(images, (step.degrees * (2 * uniform[:, 0] - 1)).to(images.device))
-
-
-@apply.register
-def _(step: RandomErasing, images: Tensor, uniform: Tensor) -> Tensor:
-    return erase(images, *rectangles(step, images, uniform))
-
-
-@apply.register
-def _(step: ColorJitter, images: Tensor, uniform: Tensor) -> Tensor:
-    return jitter(images, *jitter_factors(step, uniform))
-
-
-@apply.register
-def _(step: RandAugment, images: Tensor, uniform: Tensor) -> Tensor:
+def _rand_augment(step: RandAugment, images: Tensor, uniform: Tensor) -> Tensor:
     require_extra("train", "rand_augment", "PIL")
     from seedspread.cff.data.rand_augment import OPERATIONS, operate  # noqa: PLC0415 - imports Pillow
 

@@ -4,7 +4,7 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from statistics import median
@@ -48,7 +48,6 @@ class TrainingLoop:
         self._run = run
         self._stop = stop
         self._callback = callback
-        self._since = time.monotonic()
 
     def run(self) -> RunResult:
         try:
@@ -77,7 +76,7 @@ class TrainingLoop:
                 trainer.step(batch, number, run.sums)
                 self._callback.on_batch("encoder", epoch, number, len(batch.index))
                 run.position = Position("encoder", epoch, number + 1)
-                self._spend(len(batch.index))
+                run.pace.images += len(batch.index)
                 self._pause(trainer.state_dict)
             self._callback.on_epoch("encoder", epoch, run.end_epoch())
         run.end_encoder(trainer.state_dict())
@@ -89,7 +88,6 @@ class TrainingLoop:
                 for number in run.probe().steps(epoch, run.position.batch):
                     self._callback.on_batch("probe", epoch, number, config.batch_size)
                     run.position = Position("probe", epoch, number + 1, repeat)
-                    self._spend()
                     self._pause()
                 values = {"validation_accuracy": run.end_probe_epoch()}
                 self._callback.on_epoch("probe", repeat * config.epochs + epoch, values)
@@ -98,14 +96,7 @@ class TrainingLoop:
     def _finish(self) -> RunResult:
         model = self._run.model
         diagnostics = final_diagnostics(trainer_of(model), model, self._run.training_batches())
-        self._spend()
         return self._run.finish(diagnostics)
-
-    def _spend(self, images: int = 0) -> None:
-        """Count the time since it was last counted, and the images that were seen in it."""
-        now = time.monotonic()
-        self._run.pace.add(now - self._since, images)
-        self._since = now
 
     def _pause(self, optimiser: Callable[[], dict[str, Tensor]] = dict) -> None:
         """After every batch, write a checkpoint when one is due and stop when asked to."""
@@ -298,27 +289,18 @@ _STEPS = 3
 _measured: dict[tuple[Any, ...], tuple[float, int]] = {}
 
 
-def seconds_per_run(configs: Iterable[RunConfig], threads: int) -> list[float]:
-    """Estimate each config's time from a step; a shape is measured once, and of many shapes the first few.
+def seconds_of_run(config: RunConfig, threads: int = 1) -> float:
+    """Estimate a run's time from a step; a shape is measured once, and of many shapes the first few.
 
     The others follow from the last one that was measured: time goes with tokens and weights.
     """
-    per_run: dict[int, float] = {}  # runs of one cell share their config
-    chosen = list(configs)
-    with cpu_threads(threads):
-        for config in chosen:
-            if id(config) not in per_run:
-                per_run[id(config)] = _per_image(config, threads) * Work.of(config).total
-    return [per_run[id(config)] for config in chosen]
-
-
-def _per_image(config: RunConfig, threads: int) -> float:
     training, margin = config.training, config.objective.margin_type
     shape = (config.model, training.rule, margin, training.batch_size, config.runtime, threads)
     if shape not in _measured and len(_measured) < _MEASURED_SHAPES:
-        _measured[shape] = _seconds_per_image(config, threads), _size(config)
+        with cpu_threads(threads):
+            _measured[shape] = _seconds_per_image(config, threads), _size(config)
     seconds, size = _measured.get(shape, next(reversed(_measured.values())))
-    return seconds * _size(config) / size
+    return seconds * _size(config) / size * Work.of(config).total
 
 
 def _size(config: RunConfig) -> int:

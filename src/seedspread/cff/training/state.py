@@ -119,23 +119,21 @@ class Pace:
     """A run's time since it was last started, when the share `begun_at` of its work was done."""
 
     def __init__(self, begun_at: float = 0.0) -> None:
-        self.seconds = 0.0
-        self._begun_at, self._images, self._start = begun_at, 0, time.monotonic()
+        self.images = 0  # of stage 1
+        self._begun_at, self._start = begun_at, time.monotonic()
 
-    def add(self, seconds: float, images: int = 0) -> None:
-        self.seconds += seconds
-        self._images += images
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
 
     @property
     def images_per_second(self) -> float | None:
-        """Of this run, by wall-clock time; None before the first image."""
-        elapsed = time.monotonic() - self._start
-        return self._images / elapsed if self._images and elapsed > 0 else None
+        return self.images / self.seconds if self.images else None
 
     def whole(self, done: float) -> float | None:
         """Return what the whole run will take at this pace; None as long as too little is done."""
         gained = done - self._begun_at
-        return self.seconds / gained if gained >= _LEAST and self.seconds else None
+        return self.seconds / gained if gained >= _LEAST else None
 
 
 def save_checkpoint(folder: RunFolder, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -170,7 +168,7 @@ class TrainingRun:
         seed: the study's name for it; the config's by default.
         threads: CPU threads, the same through every resume.
         sums: of the epoch so far.
-        pace: its share of its worker's time.
+        pace: how fast it is.
     """
 
     def __init__(
@@ -355,7 +353,6 @@ class TrainingRun:
             "seed": self.seed,
             "config": self.config.model_dump(mode="json"),
             "threads": self.threads,
-            "worker_seconds": self.pace.seconds,
             **trainer_class(self.config).facts(),
         }
         self.folder.finish(result.values(), facts, ("torch", "numpy"))
