@@ -323,7 +323,7 @@ def status(
 
     from seedspread.render.terminal import Terminal
     from seedspread.study.display import status_view
-    from seedspread.study.plan import Estimate, Plan, images_per_second, sequential_records
+    from seedspread.study.plan import Estimate, Plan, sequential_records
 
     made = Plan.make(_varied(study, seeds, settings), store, data_dir, max_runs=max_runs)
     if not store.is_dir():
@@ -341,8 +341,7 @@ def status(
     estimate = Estimate(made)
     states = made.states()
     if json:
-        speed, left = images_per_second(states), estimate.seconds_left(states)
-        known = {"seconds_left": left, "images_per_second": speed or None, "sequential": _sequential(made)}
+        known = {"seconds_left": estimate.seconds_left(states), "sequential": _sequential(made)}
         say_json(_plan_values(made, None) | known)
         return
     console = Terminal()

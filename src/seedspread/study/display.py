@@ -18,9 +18,9 @@ from seedspread.runs.levels import arm_name, counted_runs, level_name
 from seedspread.runs.store import FINISHED, RunState, by_state, tidy_table
 from seedspread.runs.studies import AuditSpec, SequentialRecord
 from seedspread.runs.time_left import duration
-from seedspread.study.executor import CellProgress, StudyProgress
+from seedspread.study.executor import StudyProgress
 from seedspread.study.local import cores_here
-from seedspread.study.plan import Estimate, Plan, images_per_second
+from seedspread.study.plan import Estimate, Plan
 from seedspread.study.sequential import Watcher, named
 from seedspread.study.spec import StudySpec
 from seedspread.tables.from_store import read_runs
@@ -124,9 +124,8 @@ def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> 
     """The state of a study, as `seedspread status` shows it."""
     parts: list[RenderableType] = [plan_table(plan, states), *map(Text, more_cells(plan))]
     counts = Counter(s.state for s in states.values())
-    speed, left = images_per_second(states), estimate.seconds_left(states)
+    left = estimate.seconds_left(states)
     facts = [f"{len(states)} distinct runs: {by_state(states)}"]
-    facts += [f"{speed:,.0f} images/s"] if speed else []
     idle = not counts["running"] and counts["waiting"] + counts["interrupted"]
     work = estimate.work_left(states, measure=False) if idle else None
     if left is not None:
@@ -153,12 +152,10 @@ def _how_far(heartbeat: Heartbeat) -> str:
 
 
 _SECONDS_BETWEEN_LINES = 10.0
-_CELLS_SHOWN, _CELLS_IN_A_LINE = 12, 4
-_SEEDS_SHOWN = 8
 
 
 class ProgressDisplay(Watcher):
-    """Shows how a running study goes: a bar and its cells on a terminal, a line now and then elsewhere."""
+    """Shows how a running study goes: a bar on a terminal, a line now and then elsewhere."""
 
     def __init__(self, console: Terminal) -> None:
         self._console = console
@@ -194,8 +191,7 @@ class ProgressDisplay(Watcher):
         if self._has_bar:
             done, planned = progress.before + len(progress.done), progress.before + progress.total
             self._progress.update(self._task, total=planned, completed=done)
-            facts = [Text(", ".join(_facts(progress)))] if _facts(progress) else []
-            self._live.update(Group(self._progress, *facts, *_cell_lines(progress.cells)))
+            self._live.update(Group(self._progress, *map(Text, _facts(progress))))
         # Unless the last one is fresh or says the same.
         elif line != self._line and (not progress.left or now - self._line_at >= _SECONDS_BETWEEN_LINES):
             self._line, self._line_at = line, now
@@ -216,10 +212,8 @@ class ProgressDisplay(Watcher):
 
 
 def _facts(progress: StudyProgress) -> list[str]:
-    """`1 failed`, `1,234 images/s`, `about 40 s left`."""
+    """`1 failed`, `about 40 s left`."""
     facts = [f"{len(progress.failed)} failed"] if progress.failed else []
-    if progress.left and progress.images_per_second:
-        facts.append(f"{progress.images_per_second:,.0f} images/s")
     if progress.left and progress.seconds_left is not None:
         facts.append(f"about {duration(progress.seconds_left)} left")
     return facts
@@ -227,39 +221,7 @@ def _facts(progress: StudyProgress) -> list[str]:
 
 def _as_line(progress: StudyProgress) -> str:
     done, planned = progress.before + len(progress.done), progress.before + progress.total
-    parts = [f"{done}/{planned} runs done", *_facts(progress)]
-    if not progress.left:
-        return ", ".join(parts)
-    at_work = [cell for cell in progress.cells if cell.seeds]
-    shown = [
-        f"{cell.name}: {cell.done}/{cell.planned}"
-        + (f" ({abridged(cell.where, _LINE_WIDTH)})" if cell.where else "")
-        for cell in at_work
-    ]
-    return "; ".join([", ".join(parts), *_first_few(shown, _CELLS_IN_A_LINE, "{} more cells")])
-
-
-def _cell_lines(cells: tuple[CellProgress, ...]) -> list[Text]:
-    """A line for each cell, those first that are at work; all fit a screen."""
-    in_order = sorted(cells, key=lambda cell: not cell.seeds) if len(cells) > _CELLS_SHOWN else list(cells)
-    shown = [(cell, f"{cell.done}/{cell.planned}") for cell in in_order[:_CELLS_SHOWN]]
-    name = max((len(cell.name) for cell, _ in shown), default=0)
-    wide = max((len(count) for _, count in shown), default=0)
-    lines = [f"{cell.name:<{name}}  {count:>{wide}}  {_at_work(cell)}" for cell, count in shown]
-    if len(cells) > _CELLS_SHOWN:
-        lines.append(f"... and {len(cells) - _CELLS_SHOWN} more cells")
-    return [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
-
-
-def _at_work(cell: CellProgress) -> str:
-    """`seeds 3, 4: encoder, epoch 2 of 5`."""
-    words = [f"{cell.failed} failed"] if cell.failed else []
-    if cell.seeds:
-        some = ", ".join(map(str, cell.seeds[:_SEEDS_SHOWN]))
-        more = " ..." if len(cell.seeds) > _SEEDS_SHOWN else ""
-        where = f": {abridged(cell.where, _LINE_WIDTH)}" if cell.where else ""
-        words.append(f"seed{'s' * (len(cell.seeds) > 1)} {some}{more}{where}")
-    return "; ".join(words)
+    return ", ".join([f"{done}/{planned} runs done", *_facts(progress)])
 
 
 _CELLS_IN_NOTEBOOK = 20

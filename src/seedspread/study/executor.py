@@ -7,24 +7,6 @@ from dataclasses import dataclass, field
 from seedspread.runners.contract import WorkItem
 
 
-@dataclass(frozen=True)
-class CellProgress:
-    """How a cell of a running study stands.
-
-    Attributes:
-        done: runs that have a result.
-        seeds: of its runs that are under way.
-        where: how far the furthest of these is; empty if it has not said.
-    """
-
-    name: str
-    planned: int
-    done: int
-    failed: int
-    seeds: tuple[int, ...] = ()
-    where: str = ""
-
-
 @dataclass
 class StudyProgress:
     """How a running study stands.
@@ -36,8 +18,6 @@ class StudyProgress:
         stopped: why it ended early, if it did.
         before: number of runs of the plan that had a result when it began.
         titles: its runs by cell and seed, for people.
-        cells: as they were last seen.
-        images_per_second: of all runs under way, if they count images.
         seconds_left: until all has ended, if that is known.
     """
 
@@ -48,8 +28,6 @@ class StudyProgress:
     stopped: str = ""
     before: int = 0
     titles: dict[str, str] = field(default_factory=dict)
-    cells: tuple[CellProgress, ...] = ()
-    images_per_second: float = 0.0
     seconds_left: float | None = None
 
     @property

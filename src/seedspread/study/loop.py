@@ -3,7 +3,6 @@
 import re
 import signal
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,8 +16,8 @@ from seedspread.runs.run import Run
 from seedspread.runs.stopping import handling
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import recorded_study, save_study
-from seedspread.study.executor import CellProgress, Executor, Job, ProgressCallback, StudyProgress
-from seedspread.study.plan import CellId, Estimate, Plan, check_unchanged, images_per_second
+from seedspread.study.executor import Executor, Job, ProgressCallback, StudyProgress
+from seedspread.study.plan import Estimate, Plan, check_unchanged
 from seedspread.study.slurm_engine import SlurmExecutor
 
 _LOOK_SECONDS = 2.0
@@ -31,7 +30,7 @@ _LOOK_SHARE = 0.05
 
 
 class Overview:
-    """Keeps a running study's progress up to date with what its store tells of the runs under way."""
+    """Keeps the time that a running study has left up to date with its store."""
 
     def __init__(self, plan: Plan, progress: StudyProgress) -> None:
         self.progress = progress
@@ -39,13 +38,11 @@ class Overview:
         self._states = {key: state for key, state in plan.states().items() if state.state in FINISHED}
 
     def look(self) -> bool:
-        """Looks, if it is time to; whether it did."""
+        """Look at the store if it is time to; return whether it was."""
         start = time.monotonic()
         if start < self._next:
             return False
         states = {key: self._state(key) for key in self.plan.distinct}
-        self.progress.cells = cells(self.plan.distinct.values(), states)
-        self.progress.images_per_second = images_per_second(states)
         self.progress.seconds_left = self._estimate.seconds_left(states)
         took = time.monotonic() - start
         self._next = start + max(_LOOK_SECONDS, took / _LOOK_SHARE)
@@ -60,23 +57,6 @@ class Overview:
         if state.state in FINISHED:
             self._states[key] = state
         return state
-
-
-def cells(runs: Iterable[Run], states: Mapping[str, RunState]) -> tuple[CellProgress, ...]:
-    """How every cell stands; a run that several share counts in the first."""
-    members: dict[CellId, list[Run]] = {}
-    for run in runs:
-        members.setdefault(run.cell_id, []).append(run)
-    out = []
-    for some in members.values():
-        counts = Counter(states[run.key].state for run in some)
-        under_way = [run for run in some if states[run.key].state == "running"]
-        beats = [beat for run in under_way if (beat := states[run.key].heartbeat) is not None]
-        furthest = max(beats, key=lambda beat: beat.done or 0.0, default=None)
-        done, seeds = sum(counts[state] for state in FINISHED), tuple(run.seed for run in under_way)
-        where = "" if furthest is None else furthest.where
-        out.append(CellProgress(some[0].cell_name, len(some), done, counts["failed"], seeds, where))
-    return tuple(out)
 
 
 class StudyStoppedError(SeedspreadError):

@@ -12,7 +12,6 @@ from seedspread.errors import MissingExtraError, SeedspreadError, reason
 from seedspread.render.table import Column, Table
 from seedspread.render.web import for_notebook
 from seedspread.runners.contract import Runner, RunnerError
-from seedspread.runs.folder import Heartbeat
 from seedspread.runs.levels import level_name
 from seedspread.runs.run import Cell, Run
 from seedspread.runs.store import FINISHED, STATES, RunState, Store, StoreError, by_state
@@ -421,9 +420,3 @@ class Estimate:
         guessed = sum(seconds[cell] for cell in known)
         scale = sum(by_cell[cell] for cell in known) / guessed if guessed else 1.0
         return {cell: scale * seconds[cell] for cell in cells}
-
-
-def images_per_second(states: Mapping[str, RunState]) -> float:
-    """Of all runs under way together; 0 if none counts them."""
-    beats: list[Heartbeat] = [s.heartbeat for s in states.values() if s.heartbeat is not None]
-    return sum(beat.images_per_second or 0.0 for beat in beats)
