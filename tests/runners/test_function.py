@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seedspread.runners import function, supervise
+from seedspread.runners import supervise
 from seedspread.runners.contract import RunnerError, WorkItem
 from seedspread.runners.function import FunctionRunner, PythonFunction
 from seedspread.runs.folder import Failure, RunFailedError, RunFolder, RunFolderError
@@ -488,13 +487,12 @@ def test_a_module_that_was_edited_since_the_plan_fails_by_name(
         runner.run(planned, StopRequest())
 
 
-@pytest.mark.parametrize(("isolate", "scores"), [(True, [1, 1]), (False, [1, 2])])
-def test_what_a_run_leaves_in_its_module_reaches_another_only_if_the_study_wants_it(
-    module: Callable[[str], Path], tmp_path: Path, isolate: bool, scores: list[int]
+def test_what_a_run_leaves_in_its_module_does_not_reach_another(
+    module: Callable[[str], Path], tmp_path: Path
 ) -> None:
     text = "CACHE = {}\ndef train(seed):\n    CACHE[seed] = 1\n    return {'score': len(CACHE)}\n"
-    runner = replace(named_runner("mine:train", module(text), SCORE), isolate=isolate)
-    assert [outcome(runner, tmp_path, seed)["score"] for seed in (1, 2)] == scores
+    runner = named_runner("mine:train", module(text), SCORE)
+    assert [outcome(runner, tmp_path, seed)["score"] for seed in (1, 2)] == [1, 1]
 
 
 def test_its_output_is_limited(tmp_path: Path) -> None:
@@ -795,17 +793,3 @@ def test_an_exception_whose_text_cannot_be_had_is_named_by_its_type(tmp_path: Pa
         raise OddError
 
     assert "OddError" in str(run_of(train, tmp_path))
-
-
-def test_what_one_kept_process_leaves_running_ends_with_its_host(tmp_path: Path) -> None:
-    def train(seed: int, folder: Path) -> float:
-        sleeper = subprocess.Popen(["sleep", "600"], start_new_session=True)
-        (folder / "pid").write_text(str(sleeper.pid))
-        return 1.0
-
-    runner = replace(FunctionRunner.of(train, SCORE), isolate=False)
-    assert outcome(runner, tmp_path) == {"score": 1.0}
-    pid = int((request(runner, tmp_path).folder().path / "program" / "pid").read_text())
-    assert is_alive(pid)
-    function._close_host()
-    assert not is_alive(pid)

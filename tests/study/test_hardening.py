@@ -18,11 +18,11 @@ from safetensors.numpy import save
 from seedspread.analysis.audit import audit
 from seedspread.errors import SeedspreadError
 from seedspread.runs.folder import write_checkpoint
-from seedspread.runs.lease import Holder, StalenessTracker, newest
+from seedspread.runs.lease import newest
 from seedspread.runs.store import FINISHED, RunsError
 from seedspread.runs.studies import recorded_study
 from seedspread.study.display import tidy_runs
-from seedspread.study.local import LocalExecutor, next_attempt
+from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
 from seedspread.study.spec import EngineSpec
@@ -32,7 +32,7 @@ from tests.study.dice import dice_study
 from tests.study.faults import children
 from tests.study.here import Here
 from tests.study.processes import start, wait_for
-from tests.study.tiny import items, results, tiny_study, undisturbed
+from tests.study.tiny import results, tiny_study, undisturbed
 
 
 def threads(plan: Plan) -> set[int]:
@@ -177,25 +177,6 @@ def test_a_worker_of_ones_own_that_falls_silent_is_killed_and_replaced(tmp_path:
     assert len(progress.done) == 2
     assert stopped
     assert not Path(f"/proc/{stopped[0]}").exists()
-
-
-def test_a_run_that_another_has_fallen_silent_over_comes_first(tmp_path: Path) -> None:
-    plan = Plan.make(dice_study(seeds=3), tmp_path / "store")
-    left = {item.key: item for item in items(plan)}
-    last = list(left)[-1]
-    tracker = StalenessTracker(0.01)
-    held = plan.store.claim(last, tracker)
-    assert held is not None
-    content = json.loads(held.path.read_text()) | {"space": "another machine"}
-    held.path.write_text(json.dumps(content))  # the same inode
-    holder = newest(plan.store.folder(last))
-    assert isinstance(holder, Holder)
-    assert not holder.is_here
-    tracker.is_stale(holder)
-    time.sleep(0.05)
-    result = next_attempt(plan.store, left, tracker, lambda: None)
-    assert result is not None
-    assert result.key == last
 
 
 def test_two_kills_from_outside_do_not_fail_a_healthy_run(tmp_path: Path) -> None:

@@ -1,19 +1,15 @@
 """The command line: one file per group of commands, no logic."""
 
-import os
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from seedspread.atomic import open_regular
 from seedspread.cli import analyze, data, paper, study
 from seedspread.cli import report as reporting
 from seedspread.cli.options import described, option, say
@@ -46,8 +42,6 @@ EXAMPLES = {
     "data check": "seedspread data check cifar10",
 }
 
-# The command that was typed, as it was understood.
-_running: ContextVar[Any] = ContextVar("running", default=None)
 # What an option means where no word follows it.
 _ALONE = {"--wide": "auto"}
 
@@ -68,10 +62,6 @@ class Command(TyperCommand):
                 name = param.opts[0]
                 raise SeedspreadError(f"{name} is given twice, and takes one value; leave out one of them")
         return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        _running.set(ctx)
-        return super().invoke(ctx)
 
 
 def with_words(args: list[str]) -> list[str]:
@@ -125,7 +115,7 @@ class _SwallowedError(Exception):
 
 
 class _Root(_Commands):
-    """The command `seedspread` itself: takes `--debug` anywhere, and tells the new names of old commands."""
+    """The command `seedspread` itself, which takes `--debug` anywhere."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As if `--debug` stood first, unless it follows a `--` and so is a name."""
@@ -133,16 +123,6 @@ class _Root(_Commands):
         if _DEBUG in args[:end]:
             args = [_DEBUG, *(word for word in args[:end] if word != _DEBUG), *args[end:]]
         return super().parse_args(ctx, args)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] == "campaign":
-            now = args[1:2] if args[1:2] in (["plan"], ["run"], ["status"]) else []
-            raise SeedspreadError(
-                f"seedspread campaign {now[0]} is now seedspread {now[0]}"
-                if now
-                else "seedspread campaign is now seedspread plan, seedspread run and seedspread status"
-            )
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         token = in_terminal.set(True)
@@ -215,7 +195,6 @@ def _root(
 
 def main() -> None:
     """Runs the command line; an error is one line on stderr and exit code 2."""
-    _running.set(None)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that knows no dots gets question marks, not a traceback.
@@ -241,51 +220,10 @@ def _fail(error: BaseException) -> NoReturn:
         message = f"{error.filename}: {error.strerror}"
     else:
         what = SeedspreadError(f"unexpected {type(error).__name__}{f': {error}' if str(error) else ''}")
-        where = "" if _debugging.get() else f"{_logged(error)}; run again with {_DEBUG} to see where"
+        where = "" if _debugging.get() else f"; run again with {_DEBUG} to see where"
         message = f"{what}{where}"
     say(f"error: {message}", err=True)
     sys.exit(error.exit_code if isinstance(error, SeedspreadError) else SeedspreadError.exit_code)
-
-
-_LARGEST_LOG, _LARGEST_ENTRY = 1 << 20, 1 << 16
-
-
-def _logged(error: BaseException) -> str:
-    """Append an unforeseen error to a log; return where that is, for the message, if it can be written."""
-    try:
-        log = _log()
-        command = getattr(_running.get(), "info_name", "")
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        entry = printable(f"{when} seedspread {__version__} {command}\n{_traceback(error)}\n")
-        descriptor = open_regular(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        try:
-            if os.fstat(descriptor).st_size > _LARGEST_LOG:
-                os.ftruncate(descriptor, 0)
-            # At once, so that entries of several commands do not mix.
-            os.write(descriptor, entry.encode(errors="replace")[-_LARGEST_ENTRY:])
-        finally:
-            os.close(descriptor)
-    except Exception:  # the first error is the one to report
-        return ""
-    return printable(f"; its traceback is in {log}")
-
-
-def _log() -> Path:
-    """Return where a command's errors are logged: its store if it has one, else the user's folder of logs."""
-    import platformdirs
-
-    from seedspread.runs.store import is_store
-
-    given = getattr(_running.get(), "params", {})
-    if "store" in given and Path(given["store"]).is_dir():
-        return Path(given["store"]) / ".errors.log"
-    sources = [given.get("table"), given.get("source"), *given.get("sources", ())]
-    for source in sources:
-        if source is not None and is_store(Path(source)):
-            return Path(source) / ".errors.log"
-    folder = platformdirs.user_log_path("seedspread", appauthor=False)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder / "errors.log"
 
 
 def _traceback(error: BaseException) -> str:

@@ -311,10 +311,9 @@ class FunctionRun(OwnRun):
             "environment": {**planned, **self._variables()},
             "threads": self._threads,
             "metric": runner.metrics[0] if len(runner.metrics) == 1 else None,
-            "keep": not runner.isolate,
         }
         for warm in (True, False):
-            host = _host_of(function, runner.isolate, planned, warm)
+            host = _host_of(function, planned, warm)
             self._end_former(host.process.pid)
             try:
                 ended = self._ended(host.process, order)
@@ -330,19 +329,17 @@ class FunctionRun(OwnRun):
         return ended
 
 
-def _host_of(
-    function: "PythonFunction", isolate: bool, environment: Mapping[str, str | None], warm: bool
-) -> Host:
+def _host_of(function: "PythonFunction", environment: Mapping[str, str | None], warm: bool) -> Host:
     """Return this process's host of a function: the last one if it is the same.
 
     One that is not `warm`, which was found to be necessary, stays in use.
     """
     global _host  # noqa: PLW0603 - one per process, whatever runs in it
-    known = (function, isolate, tuple(environment.items()))
+    known = (function, tuple(environment.items()))
     is_same = _host is not None and _host[0] == known and _host[1].process.poll() is None
     if _host is None or not is_same or not warm:
         _close_host()
-        _host = known, Host(function, isolate, environment, warm=warm)
+        _host = known, Host(function, environment, warm=warm)
     return _host[1]
 
 
@@ -355,14 +352,9 @@ def _close_host() -> None:
 
 @dataclass(frozen=True)
 class FunctionRunner(OwnCode):
-    """Calls a function with the parameters and the seed as its arguments.
-
-    Attributes:
-        isolate: whether each run has a process of its own, and not all runs of a worker one between them.
-    """
+    """Calls a function with the parameters and the seed as its arguments."""
 
     function: PythonFunction
-    isolate: bool = True
     name: str = "function"
     run_type = FunctionRun
 

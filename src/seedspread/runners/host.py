@@ -3,7 +3,7 @@
 So no run can harm another: what a run does to its interpreter, its module, its threads, signals or outputs
 ends with its child, and what is left of it is killed. Forking from a process that has one thread and has done
 nothing but import costs milliseconds. A module that starts threads or CUDA when it is imported cannot be
-forked after that: then each child imports it by itself. With `isolate = false` one child takes all runs.
+forked after that: then each child imports it by itself.
 
 Orders come from the worker as they do to `supervise.py`; a child's answer is what the function returned, or
 the failure that it ended with.
@@ -44,9 +44,7 @@ class Loadable(Protocol):
 class Host:
     """The worker's side of it: a process that is started once and used for run after run."""
 
-    def __init__(
-        self, function: Loadable, isolate: bool, environment: Mapping[str, str | None], *, warm: bool
-    ) -> None:
+    def __init__(self, function: Loadable, environment: Mapping[str, str | None], *, warm: bool) -> None:
         ours = {name: value for name, value in os.environ.items() if name not in environment}
         # Asking whether there is a GPU, as many modules do when they are imported, must not start CUDA.
         ours.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
@@ -59,7 +57,7 @@ class Host:
             start_new_session=True,
         )
         atexit.register(self.close)
-        content = pickle.dumps((function, isolate, warm and isolate))
+        content = pickle.dumps((function, warm))
         assert self.process.stdin is not None  # noqa: S101 - a pipe
         with suppress(BrokenPipeError):  # it was killed, which whoever gives it an order sees
             self.process.stdin.write(len(content).to_bytes(_SIZE_BYTES, "big") + content)
@@ -84,8 +82,7 @@ def main() -> None:
     told, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 1)
     content = _received(int.from_bytes(_received(_SIZE_BYTES), "big"))
-    function, isolate, warm = pickle.loads(content)  # noqa: S301 - what the worker sent
-    children: list[Child] = []
+    function, warm = pickle.loads(content)  # noqa: S301 - what the worker sent
     states = _Generators()
 
     def start(order: Order) -> Child:
@@ -101,10 +98,7 @@ def main() -> None:
             has_more = threading.active_count() > before or descendants()
             if has_more or (torch is not None and torch.cuda.is_initialized()):
                 raise ValueError(COLD)
-        if isolate or not children or children[0].poll() is not None:
-            children[:] = [Child(function, states, isolate, told)]
-        children[0].give(order)
-        return children[0]
+        return Child(function, states, order, told)
 
     serve(start, told=told)
     end_descendants()
@@ -153,22 +147,17 @@ class _Generators:
 class Child:
     """A forked process that calls the function; to `supervise.py` it is a program."""
 
-    def __init__(self, function: Loadable, states: _Generators, isolate: bool, told: int) -> None:
-        orders, self._orders = os.pipe()
+    def __init__(self, function: Loadable, states: _Generators, order: Order, told: int) -> None:
         pipes = [os.pipe() for _ in range(3)]
         self.returncode: int | None = None
         self.pid = os.fork()
         if not self.pid:
-            for number in (told, self._orders, *(reader for reader, _ in pipes)):
+            for number in (told, *(reader for reader, _ in pipes)):
                 os.close(number)  # whoever reads the other end must see that the host is gone
-            _become_child(function, states, isolate, orders, [writer for _, writer in pipes])
-        for number in (orders, *(writer for _, writer in pipes)):
-            os.close(number)
+            _become_child(function, states, order, [writer for _, writer in pipes])
+        for _, writer in pipes:
+            os.close(writer)
         self.stdout, self.stderr, self.answer = (os.fdopen(reader, "rb", buffering=0) for reader, _ in pipes)
-
-    def give(self, order: Order) -> None:
-        with suppress(BrokenPipeError), open(self._orders, "wb", closefd=False) as pipe:
-            pipe.write(json.dumps(order).encode() + b"\n")
 
     def poll(self) -> int | None:
         """Return how it ended, once it has: the exit status, or less than 0 for a signal."""
@@ -176,14 +165,11 @@ class Child:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self.returncode = os.waitstatus_to_exitcode(status)
-                os.close(self._orders)
         return self.returncode
 
 
-def _become_child(
-    function: Loadable, states: _Generators, isolate: bool, orders: int, pipes: list[int]
-) -> None:
-    """Answer orders, one or all, and go; whatever happens, nothing returns from here."""
+def _become_child(function: Loadable, states: _Generators, order: Order, pipes: list[int]) -> None:
+    """Answer an order and go; whatever happens, nothing returns from here."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
@@ -201,16 +187,12 @@ def _become_child(
         )
         states.restore()
         me = os.getpid()
-        with open(orders, "rb") as lines, open(answers, "wb") as worker:
-            while order := lines.readline():
-                answer = _answer(function, json.loads(order))
-                if os.getpid() != me:  # a process that the function has forked, and that came back from it
-                    os._exit(0)
-                _flush()
-                worker.write(json.dumps(answer).encode() + b"\n")
-                worker.flush()
-                if isolate:
-                    break
+        answer = _answer(function, order)
+        if os.getpid() != me:  # a process that the function has forked, and that came back from it
+            os._exit(0)
+        _flush()
+        with open(answers, "wb") as worker:
+            worker.write(json.dumps(answer).encode() + b"\n")
         atexit._run_exitfuncs()  # what its libraries do at their end, such as closing a log
         _flush()
         os._exit(0)

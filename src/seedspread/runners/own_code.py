@@ -52,7 +52,7 @@ GRACE_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _TAIL_LINES, _TAIL_BYTES, _LINE_WIDTH = 20, 2**14, 200
 _KILL_SECONDS = 10.0
-_LOOK_BYTES, _MOST_POINTS = 2**22, 2**14
+_CURVE_BYTES = 2**22
 # What people call the place on a curve, which is no measurement.
 _STEPS = ("epoch", "step", "iteration", "batch", "global_step")
 
@@ -116,46 +116,22 @@ def _lines(content: bytes) -> list[dict[str, Any]]:
     return lines
 
 
-class CurvesSoFar:
-    """The curves that a run under way has logged so far; each look reads what is new.
-
-    Names that are `known`, its parameters, are no measurements.
-    """
-
-    def __init__(self, folder: Path, known: Iterable[str]) -> None:
-        self._path, self._known = folder / VALUES, {*known, *COLUMNS, *_STEPS}
-        self._read, self._rest = 0, b""
-        self._curves: dict[str, list[float]] = {}
-
-    def look(self) -> dict[str, list[float]]:
-        """Return the values of each metric, in order."""
-        content = self._rest + self._new()
-        lines, newline, self._rest = content.rpartition(b"\n")
-        for values in _lines(lines + newline):
-            if LAYER in values and LAYER not in self._known:
-                continue  # curves of a run are those of its metrics
-            for name, value in values.items():
-                if name in self._known or not _is_finite(value):
-                    continue
-                curve = self._curves.setdefault(name, [])
-                if len(curve) == _MOST_POINTS:
-                    del curve[::2]
-                curve.append(float(value))
-        return {name: thinned(values) for name, values in self._curves.items()}
-
-    def _new(self) -> bytes:
-        try:
-            file = open_regular(self._path, os.O_RDONLY)
-        except OSError:
-            return b""
-        try:
-            if os.fstat(file).st_size < self._read:  # a new attempt has emptied it
-                self._read, self._rest, self._curves = 0, b"", {}
-            content = os.pread(file, _LOOK_BYTES, self._read)
-        finally:
-            os.close(file)
-        self._read += len(content)
-        return content
+def curves_so_far(folder: Path, known: Iterable[str]) -> dict[str, list[float]]:
+    """Return the curves that a run under way has logged; names that are `known` are no measurements."""
+    try:
+        with open_file(folder / VALUES) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _CURVE_BYTES))
+            lines = _lines(file.read(_CURVE_BYTES))
+    except OSError:
+        return {}
+    parameters, curves = {*known, *COLUMNS, *_STEPS}, dict[str, list[float]]()
+    for values in lines:
+        if LAYER in values and LAYER not in parameters:
+            continue  # curves of a run are those of its metrics
+        for name, value in values.items():
+            if name not in parameters and _is_finite(value):
+                curves.setdefault(name, []).append(float(value))
+    return {name: thinned(values) for name, values in curves.items()}
 
 
 def _content(path: Path) -> bytes:
@@ -416,7 +392,6 @@ class OwnRun(ABC):
         token = 0 if item.lease is None else item.lease.token
         self._work, self._logged = self._folder.path / "program", self._folder.path / LOGGED / f"{token:06d}"
         self._log, self._log_begin = self._folder.path / LOG, 0
-        self._curves = CurvesSoFar(self._logged, dict(self._parameters.values))
 
     def result(self) -> dict[str, float]:
         """Run the code, leave the record and return the metrics; a run that is done is not run again."""
@@ -483,7 +458,9 @@ class OwnRun(ABC):
     def _heartbeat(self) -> Heartbeat:
         """Return what is known of a run under way: its last line of output, its time, what it has logged."""
         spent, last = time.monotonic() - self._started_at, "".join(self._tail()[-1:]).strip()
-        return Heartbeat(None, last, spent=spent, curves=self._curves.look())
+        return Heartbeat(
+            None, last, spent=spent, curves=curves_so_far(self._logged, dict(self._parameters.values))
+        )
 
     def _check_inputs(self, when: str) -> None:
         """Raise `RunFailedError` with the first input that is not what was planned."""

@@ -111,8 +111,8 @@ class Supervisor:
     A program may answer, on a pipe of its own called `answer`; one that has is given the grace period to end.
 
     Args:
-        order: `log`, `timeout` in seconds or null, `grace`, the seconds that the program has between the
-            request to stop and its end, and `keep`, whether to leave a program alone once it has answered.
+        order: `log`, `timeout` in seconds or null, and `grace`, the seconds that the program has between the
+            request to stop and its end.
         start: starts the program; `order` has what it needs as well.
     """
 
@@ -136,9 +136,8 @@ class Supervisor:
         try:
             self._watch(program)
         finally:
-            if program.poll() is not None or not self._order.get("keep"):
-                self._signal(program.pid, signal.SIGKILL)  # its group, where descendants cannot be told
-                end_descendants()
+            self._signal(program.pid, signal.SIGKILL)  # its group, where descendants cannot be told
+            end_descendants()
         while any(self._read(key) for key in list(self._selector.get_map().values()) if key.data in _OUTPUTS):
             pass
         self._selector.close()
@@ -153,7 +152,7 @@ class Supervisor:
         }
 
     def _watch(self, program: Program) -> None:
-        """Wait until the program itself has ended, or has answered if it is kept."""
+        """Wait until the program itself has ended."""
         self._is_watching = True
         self._selector.register(0, selectors.EVENT_READ, "orders")
         self._selector.register(_wakeups(), selectors.EVENT_READ, "signals")
@@ -164,8 +163,6 @@ class Supervisor:
         while program.poll() is None:
             self._step(program.pid)
             if self._answer.endswith(b"\n"):
-                if self._order.get("keep"):
-                    return
                 self._kill_at = self._kill_at or time.monotonic() + self._order["grace"]
 
     def _step(self, group: int) -> None:

@@ -63,10 +63,7 @@ class Holder:
 
 
 class StalenessTracker:
-    """Remembers when leases were last seen to move, by this process's monotonic clock.
-
-    One thread may watch while another asks.
-    """
+    """Remembers when leases were last seen to move, by this process's monotonic clock."""
 
     def __init__(self, seconds: float = LEASE_SECONDS) -> None:
         self.seconds = seconds
@@ -80,12 +77,6 @@ class StalenessTracker:
             self._seen[holder.path] = holder.beat, now
             return False
         return now - since >= self.seconds
-
-    def stale_folders(self) -> set[Path]:
-        """Of runs whose leases had not moved for the set time when they were last looked at."""
-        now = time.monotonic()
-        seen = self._seen.copy()
-        return {path.parent for path, (_, since) in seen.items() if now - since >= self.seconds}
 
 
 class Lease:

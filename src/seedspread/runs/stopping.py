@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -62,16 +62,3 @@ def stop_requests() -> Iterator[StopRequest]:
         yield request
     if request.number is not None:  # it came when nothing was left to stop: whoever is outside hears of it
         os.kill(os.getpid(), request.number)
-
-
-@contextmanager
-def in_background(act: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Call `act` in a thread of its own while it is open; it is to return once the event is set."""
-    over = threading.Event()
-    thread = threading.Thread(target=act, args=(over,), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()

@@ -18,7 +18,6 @@ from seedspread.errors import SeedspreadError
 from seedspread.runners.contract import WorkItem
 from seedspread.runs.folder import Failure
 from seedspread.runs.lease import StalenessTracker, newest
-from seedspread.runs.stopping import in_background
 from seedspread.runs.store import Store
 from seedspread.study.executor import Executor, Job, StudyProgress
 from seedspread.study.worker import AttemptResult, attempt, stop_when_orphaned
@@ -321,50 +320,33 @@ def _until_ended(
     store = items[0].store
     tracker = StalenessTracker(items[0].lease_seconds)
     left = {item.key: item for item in items}
-
-    def watch(over: threading.Event) -> None:
-        """Look at others' leases: a worker that gets free knows at once which are stale."""
-        while True:
-            keys = list(left)
-            for key in keys:
-                holder = newest(store.folder(key))
-                if holder is not None and not (holder.is_here and holder.pid == os.getpid()):
-                    tracker.is_stale(holder)
-            if over.wait(max(tracker.seconds / 4, len(keys) / _LOOKS_PER_SECOND)):
-                return
-
-    with in_background(watch):
-        while left:
-            if max_failures is not None and sum(store.has_failed(i.key) for i in items) >= max_failures:
-                return None  # counted here too: runs that fail at once would outrun the pool's slower look
-            result = next_attempt(store, left, tracker, orphaned)
-            if result is not None:
-                if result.outcome == "stopped":
-                    return result
-                unrecorded = result.outcome == "full" or (
-                    result.outcome == "failed" and not store.has_failed(result.key)
-                )
-                if unrecorded:
-                    outbox.send(result)
-                if result.outcome == "full":
-                    return None
-                if result.outcome in ("done", "failed"):
-                    del left[result.key]
-            orphaned()
-            if left and result is None:
-                time.sleep(_POLL_SECONDS)
+    while left:
+        if max_failures is not None and sum(store.has_failed(i.key) for i in items) >= max_failures:
+            return None  # counted here too: runs that fail at once would outrun the pool's slower look
+        result = next_attempt(store, left, tracker, orphaned)
+        if result is not None:
+            if result.outcome == "stopped":
+                return result
+            unrecorded = result.outcome == "full" or (
+                result.outcome == "failed" and not store.has_failed(result.key)
+            )
+            if unrecorded:
+                outbox.send(result)
+            if result.outcome == "full":
+                return None
+            if result.outcome in ("done", "failed"):
+                del left[result.key]
+        orphaned()
+        if left and result is None:
+            time.sleep(_POLL_SECONDS)
     return None
 
 
 def next_attempt(
     store: Store, left: dict[str, WorkItem], tracker: StalenessTracker, orphaned: Callable[[], None]
 ) -> AttemptResult | None:
-    """Try the next run that is free; return None if all that are left are under way elsewhere.
-
-    Runs that another worker has fallen silent over come first.
-    """
-    stale = tracker.stale_folders()
-    for key in sorted(left, key=lambda key: store.folder(key) not in stale):
+    """Try the next run that is free; return None if all that are left are under way elsewhere."""
+    for key in list(left):
         if store.is_done(key) or store.has_failed(key):
             del left[key]
             continue

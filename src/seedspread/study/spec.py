@@ -97,7 +97,6 @@ class RunSpec(FrozenConfig):
         timeout: how long a run may take, such as `"2h"`.
         revisions: of the git repository that the program is in: levels of a factor `revision`.
         setup: a line for the shell, run once in the checkout of each revision.
-        isolate: of a function: whether every run has a process of its own.
     """
 
     command: Annotated[tuple[str, ...], BeforeValidator(_words)] | None = None
@@ -106,7 +105,6 @@ class RunSpec(FrozenConfig):
     timeout: Annotated[float, BeforeValidator(_seconds)] | None = None
     revisions: tuple[str, ...] = ()
     setup: str = ""
-    isolate: bool | None = None
 
     @model_validator(mode="after")
     def _are_set_up(self) -> "RunSpec":
@@ -302,6 +300,7 @@ _FORMER = {
     "campaign": "it is called engine now",
     "audit.reference": "it is called baseline now",
     "engine.stack": "every run is trained by itself now; leave it out",
+    "run.isolate": "every run has a process of its own; load what runs share when the module is imported",
 }
 
 
@@ -728,9 +727,7 @@ def _runner(name: str, file: StudyFile) -> Runner:
             where = f"metrics.{sources[0].metric}"
             raise RunnerError(f"{where}: regex and file are for a program; return the value")
         function = PythonFunction.from_name(file.runner, folder)
-        return FunctionRunner(function, isolate=run.isolate is not False, **known)
-    if run.isolate is not None:
-        raise RunnerError("run.isolate is for a function; a program always has a process of its own")
+        return FunctionRunner(function, **known)
     command = Command(run.command or (), str(folder), run.timeout)
     revisions = Revisions.of(folder, run.revisions, run.setup, str(path)) if run.revisions else None
     return ProgramRunner(command, sources, revisions, **known)

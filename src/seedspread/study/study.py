@@ -141,8 +141,6 @@ class Study:
             if that is to end it; `seeds` may then be left out.
         inputs: patterns of files, seen from the current folder, whose content is part of a run's identity.
         environment: names of environment variables whose values are.
-        isolate: whether every run has a process of its own; without, what one leaves in memory (a dataset,
-            say) is there for the next.
         title: what it is about.
         name: by which a store remembers it; by default the function's.
         max_runs: refuse a study that names more.
@@ -164,7 +162,6 @@ class Study:
         sequential: Mapping[str, Any] | None = None,
         inputs: Sequence[str] = (),
         environment: Sequence[str] = (),
-        isolate: bool = True,
         title: str = "",
         name: str | None = None,
         max_runs: int = MAX_RUNS,
@@ -175,12 +172,12 @@ class Study:
         self._what, self._name = what, name or getattr(what, "__name__", str(what)).strip("<>")
         self._inputs = self._listed("inputs", inputs)
         self._environment = self._listed("environment", environment)
-        self._max_runs, self._isolate = max_runs, isolate
+        self._max_runs = max_runs
         self._values = {key: value for key, value in values.items() if value not in (None, "")}
         if self._values["repeat"] == 1:
             del self._values["repeat"]
         others = self._values.keys() - {"seeds", "settings"}
-        if not callable(what) and (others or inputs or environment or name or not isolate):
+        if not callable(what) and (others or inputs or environment or name):
             raise StudyError(f"{what} says all but seeds and settings itself; leave out the other arguments")
         self._checked = self.spec()  # mistakes show here, and not when it is run
 
@@ -200,7 +197,7 @@ class Study:
 
         def runner(file: StudyFile) -> FunctionRunner:
             more = {"inputs": inputs, "environment": variables, "randomness": file.randomness}
-            return FunctionRunner.of(what, file.promised, isolate=self._isolate, **more)
+            return FunctionRunner.of(what, file.promised, **more)
 
         return StudySpec.from_values(self._name, self._values, runner, self._max_runs)
 
