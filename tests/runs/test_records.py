@@ -82,15 +82,6 @@ def test_records_from_before_digests_are_read(tmp_path: Path) -> None:
     assert isinstance(read_run(path), Run)
 
 
-def test_a_result_that_is_amended_keeps_its_digest_true(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    path = finished(store, 1)
-    run = store.run(path.name)
-    run.amend({**run.result(), "metrics": {"accuracy": 0.75, "loss": 1.0}})
-    assert store.verified(path.name) == ""
-    assert set(store.known([path.name])[path.name].metrics) == {"accuracy", "loss"}
-
-
 def test_an_index_follows_the_folders_and_can_be_deleted_or_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

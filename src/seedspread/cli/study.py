@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 StudyName = Annotated[str, argument("A study, such as mini/cifar10-factorial, or a .toml file.")]
 StoreOption = Annotated[Path, "The folder of results."]
-MaxRuns = Annotated[int, option("Refuse a study that names more runs.", min=1)]
 AcceptChanged = Annotated[bool, "Keep runs whose input files have changed since."]
 
 
@@ -48,7 +47,6 @@ def plan(
     settings: Settings = None,
     store: StoreOption = Path("store"),
     data_dir: DataDir = None,
-    max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
     implementation: Implementation = None,
     json: Json = False,
@@ -61,7 +59,7 @@ def plan(
 
     made = Plan.make(
         _varied(study, seeds, settings), store, data_dir,
-        accept_changed=accept_changed, implementation=implementation, max_runs=max_runs,
+        accept_changed=accept_changed, implementation=implementation,
     )  # fmt: skip
     estimate, seconds, why = Estimate(made), None, "unknown until a run has ended"
     with Terminal(stderr=True).status("estimating the time ..."):
@@ -145,7 +143,7 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
 
 
 def _revisions_study(
-    words: list[str], revisions: str, seeds: str | None, metric: str | None, setup: str, max_runs: int
+    words: list[str], revisions: str, seeds: str | None, metric: str | None, setup: str
 ) -> "StudySpec":
     """The study of a command that was typed, one group per revision."""
     from seedspread.runners.revisions import revision_names
@@ -166,7 +164,7 @@ def _revisions_study(
         values["metrics"] = {value: {"regex": regex} if regex else {}}
         values["audit"] = {"group": "revision", "baseline": names[0], "value": value}
 
-    return StudySpec.from_values("revisions", values, max_runs=max_runs)
+    return StudySpec.from_values("revisions", values)
 
 
 @with_options()
@@ -187,7 +185,6 @@ def run(
     retry_failed: Annotated[bool, "All engines: try failed runs again."] = False,
     keep_going: Annotated[bool, "All engines: run the rest even if the first runs all fail alike."] = False,
     strict: Annotated[bool, "All engines: exit with status 3 if a run failed."] = False,
-    reread: Annotated[bool, "Run nothing: take metrics from what runs have printed and left."] = False,
     revisions: Annotated[
         str | None, "Git revisions to compare, such as main..my-branch; . is as it lies."
     ] = None,
@@ -205,7 +202,6 @@ def run(
     force: Annotated[
         bool, "All engines: allow other threads or another implementation than the study began with."
     ] = False,
-    max_runs: MaxRuns = 20_000,
     accept_changed: AcceptChanged = False,
     implementation: Implementation = None,
     json: Json = False,
@@ -231,21 +227,15 @@ def run(
     if revisions is not None and settings:
         raise SeedspreadError("--set is for a study; with --revisions write the value into the command")
     if revisions is not None:
-        asked = _revisions_study(study or [], revisions, seeds, metric, setup, max_runs)
+        asked = _revisions_study(study or [], revisions, seeds, metric, setup)
     elif study is None or len(study) != 1:
         raise SeedspreadError("name one study, such as mini/cifar10-factorial or a .toml file")
     else:
         asked = _varied(study[0], seeds, settings)
     made = Plan.make(
         asked, store, data_dir,
-        accept_changed=accept_changed, implementation=implementation, max_runs=max_runs,
+        accept_changed=accept_changed, implementation=implementation,
     )  # fmt: skip
-    if reread:
-        read, without = loop.reread(made)
-        say(f"{read} runs read again, in {store}")
-        for title, why in without.items():
-            say(f"{title}: {why}", err=True)
-        return
     with ProgressDisplay(Terminal(stderr=True)) as shown:
         made, progress = run_sequential(
             made, executor, shown, max_failures=max_failures, retry_failed=retry_failed,
@@ -314,7 +304,6 @@ def status(
     data_dir: DataDir = None,
     watch: Annotated[bool, "Keep looking, until Ctrl-C."] = False,
     verify: Annotated[bool, "Check every file of finished runs for edits and swaps."] = False,
-    max_runs: MaxRuns = 20_000,
     json: Json = False,
 ) -> None:
     """Show what is done, running, failed, collapsed and waiting, and the last line of each failure."""
@@ -325,7 +314,7 @@ def status(
     from seedspread.study.display import status_view
     from seedspread.study.plan import Estimate, Plan, sequential_records
 
-    made = Plan.make(_varied(study, seeds, settings), store, data_dir, max_runs=max_runs)
+    made = Plan.make(_varied(study, seeds, settings), store, data_dir)
     if not store.is_dir():
         if store.exists():
             raise SeedspreadError(f"the store {store} is not a folder; name another with --store")

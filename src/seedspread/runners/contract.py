@@ -161,10 +161,6 @@ class Runner(ABC):
         """Return this runner with seeds that drive these streams only; `RunnerError` if one is unknown."""
         raise RunnerError(f"vary: no stream is called {streams[0]!r}; its runs have one seed")
 
-    def reread(self, item: WorkItem) -> None:
-        """Take a run's metrics from what it has left once more, without running it."""
-        raise RunnerError(f"runs of {self.name} leave nothing to read again; leave --reread out")
-
     def model_bytes(self, parameters: Any) -> int:
         """Return about how much disk a run's model takes; 0 if it keeps none."""
         return 0

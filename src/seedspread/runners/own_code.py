@@ -408,25 +408,17 @@ class OwnRun(ABC):
     def _run(self) -> dict[str, float]:
         """Run the code, leave the record and return the metrics."""
 
-    def _leave_record(self, reported: Reported, before: Mapping[str, Any] | None = None) -> dict[str, float]:
-        """Write the record of a run that ended well, and return its metrics.
-
-        Of a finished run, whose result was `before`, metrics that were found since are added.
-        """
+    def _leave_record(self, reported: Reported) -> dict[str, float]:
+        """Write the record of a run that ended well, and return its metrics."""
         runner, folder, parameters = self._runner, self._folder, self._parameters
         known = runner.randomness
         # What the run is called with, its seeds by source and its number among repeats included.
         config: dict[str, Any] = dict(parameters.values)
         config |= {"seeds": known.recorded(self._seed)} if known.sources else {}
         config |= {REPEAT: parameters.repeat} if known.repeats > 1 else {}
-        values = {**(before or {}).get("metrics", {}), **reported.values}
         # Many programs report their parameters as well, which are known.
-        values = {n: v for n, v in values.items() if n not in {*COLUMNS, "dataset", *config}}
+        values = {n: v for n, v in reported.values.items() if n not in {*COLUMNS, "dataset", *config}}
         measured = _measured(values, runner.promised)
-        if before is not None:
-            if measured["metrics"] != before["metrics"]:
-                folder.amend({**before, **measured})
-            return dict(measured["metrics"])
         curve = reported.curve if LAYER in config else tuple(_layer_rows(reported.curve))
         layers = sorted({row[LAYER] for row in curve if LAYER in row and LAYER not in config})
         if curve and is_installed("pyarrow"):  # without it the curve is only where it was logged

@@ -165,14 +165,6 @@ class ProgramRun(OwnRun):
         self._own_variables = self._revisions.environment(store, found)
         self._path = self._own_variables.get("PATH", "") + search_path()
 
-    def reread(self) -> dict[str, float]:
-        """Take the metrics from what the run has left, its output among it; nothing is run."""
-        self._log_begin = 0
-        self._prepare()
-        self._take_over_logged()
-        before = self._folder.result() if self._folder.is_done else None
-        return self._leave_record(self._reported("".join(self._tail()[-1:])), before)
-
     def _reported(self, last_line: str) -> Reported:
         """Return what it reported in any way; a file that a failed attempt has left does not count."""
         logs, before, path = self._read_logged(), self._left_by_failure()[0], self._work / METRICS
@@ -357,6 +349,3 @@ class ProgramRunner(OwnCode):
         if self.revisions is not None:
             for found in dict.fromkeys(str(dict(one.values)[REVISION]) for one in parameters):
                 self.revisions.prepare(store.path, found)
-
-    def reread(self, item: WorkItem) -> None:
-        ProgramRun(self, item, StopRequest()).reread()

@@ -518,24 +518,13 @@ class RunFolder:
             "python": sys.version.split()[0],
             "versions": {name: version(name) for name in ("seedspread", *packages)},
         }
-        self._write_record(result, known | dict(provenance))
-        self._sweep()
-
-    def amend(self, result: Mapping[str, Any]) -> None:
-        """Write the result of a finished run once more."""
-        self._write_record(result, read_record(str(self.path), PROVENANCE))
-
-    def _write_record(self, result: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
         content = _json(result)
-        # With the result that is there, if any: whoever reads while it is amended finds one of them.
-        found = {
-            name: _digest(self.path / name)
-            for name in (CONFIG, HISTORY, PREDICTIONS, MODEL, TRAINING, RESULT)
-        }
+        found = {name: _digest(self.path / name) for name in (CONFIG, HISTORY, PREDICTIONS, MODEL, TRAINING)}
         digests = {name: [digest] for name, digest in found.items() if digest is not None}
-        digests.setdefault(RESULT, []).append(hashlib.sha256(content).hexdigest())
-        self.write(PROVENANCE, _json({**provenance, "digests": digests}))
+        digests[RESULT] = [hashlib.sha256(content).hexdigest()]
+        self.write(PROVENANCE, _json({**known, **provenance, "digests": digests}))
         self.write(RESULT, content)
+        self._sweep()
 
     def fail(self, failure: Failure) -> None:
         self.write(FAILURE, _json(failure.values()))

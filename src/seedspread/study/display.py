@@ -82,8 +82,8 @@ def lacking(plan: Plan) -> list[str]:
         for metric in part.metrics:
             counts[metric.name] += sum(metric.name not in run.metrics for run in runs if not run.problem)
     return [
-        f"{count} finished runs have no {name}, which was declared after they were made: --reread takes it "
-        "from what they printed and left, or delete their folders to run them again."
+        f"{count} finished runs have no {name}, which was declared after they were made: delete their "
+        "folders to run them again."
         for name, count in (+counts).items()
     ]
 

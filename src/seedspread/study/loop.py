@@ -9,8 +9,7 @@ from dataclasses import replace
 from seedspread.errors import SeedspreadError
 from seedspread.runners.contract import WorkItem
 from seedspread.runners.outputs import suggested_regex
-from seedspread.runs.folder import RunFailedError
-from seedspread.runs.lease import LEASE_SECONDS, StalenessTracker
+from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.levels import counted_runs
 from seedspread.runs.run import Run
 from seedspread.runs.stopping import handling
@@ -232,36 +231,9 @@ def _why_hopeless(plan: Plan, progress: StudyProgress, before: frozenset[str]) -
     return (
         f"the first {len(failures)} runs all ended without the metric {metric!r}: "
         f"{failures[0].last_line.partition(': ')[2]}; write {metric} = {{ regex = '{regex}' }} under "
-        f"[metrics] in the study (then --reread takes it from what these have printed), or "
-        f"seedspread.log({metric}=...) in the program (then --retry-failed); {rest}"
+        f"[metrics] in the study, or seedspread.log({metric}=...) in the program, then try again with "
+        f"--retry-failed; {rest}"
     )
-
-
-def reread(plan: Plan) -> tuple[int, dict[str, str]]:
-    """Take the metrics of runs from what they left; return how many were read, and what others lack.
-
-    Nothing is run: of finished runs, and of those whose metric was not where it was looked for.
-    """
-    plan.store.check()
-    for study in plan.recorded():
-        save_study(plan.store, replace(study, threads=_threads_of(plan, None, True)[study.name]))
-    read, lacking = 0, {}
-    for key, run in plan.distinct.items():
-        folder, state = plan.store.run(key), plan.store.state(key).state
-        failure = folder.failure() if state == "failed" else None
-        if state not in FINISHED and (failure is None or "metric" not in failure.details):
-            continue
-        lease = plan.store.claim(key, StalenessTracker(LEASE_SECONDS))
-        if lease is None:
-            continue
-        try:
-            plan.runners[run.study].reread(WorkItem(run, plan.runners[run.study], lease=lease))
-            read += 1
-        except RunFailedError as error:
-            lacking[run.title] = str(error)
-        finally:
-            lease.release()
-    return read, lacking
 
 
 def _refresh(store: Store, items: Iterable[WorkItem], progress: StudyProgress) -> None:

@@ -2,13 +2,13 @@
 
 import os
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from seedspread.errors import MissingExtraError, SeedspreadError, reason
+from seedspread.errors import SeedspreadError, reason
 from seedspread.render.table import Column, Table
 from seedspread.render.web import for_notebook
 from seedspread.runners.contract import Runner, RunnerError
@@ -17,7 +17,7 @@ from seedspread.runs.run import Cell, Run
 from seedspread.runs.store import FINISHED, STATES, RunState, Store, StoreError, by_state
 from seedspread.runs.studies import RecordedCell, RecordedStudy, SequentialRecord, recorded_study
 from seedspread.runs.time_left import TimedRun, TimeLeft
-from seedspread.study.spec import MAX_RUNS, StudyCell, StudyError, StudySpec
+from seedspread.study.spec import StudyCell, StudyError, StudySpec
 
 
 def implemented(study: StudySpec, store: Store, asked: str | None) -> StudySpec:
@@ -96,10 +96,9 @@ class Plan:
         *,
         accept_changed: bool = False,
         implementation: str | None = None,
-        max_runs: int = MAX_RUNS,
     ) -> "Plan":
         """Names every run by its key; arguments as in `run_study`."""
-        study = study if isinstance(study, StudySpec) else StudySpec.from_file(study, max_runs)
+        study = study if isinstance(study, StudySpec) else StudySpec.from_file(study)
         data_dir = None if data_dir is None else Path(data_dir)
         store = store if isinstance(store, Store) else Store(store)
         study = implemented(study, store, implementation)
@@ -381,42 +380,17 @@ class Estimate:
     def work_left(self, states: Mapping[str, RunState], *, measure: bool = True) -> float | None:
         """Of one worker's time, for all that has no result; None if that is unknown.
 
-        `MissingExtraError` if a runner could measure it, with more installed. To `measure` is to ask runners
-        for what cannot be known from other runs, which can take seconds.
+        To `measure` is to ask runners, if nothing has been run yet, which can take seconds:
+        `MissingExtraError` if they could with more installed.
         """
         by_cell = self._time.by_cell(states)
         missing = [self._runs[key] for key, state in states.items() if state.state not in FINISHED]
-        new = [run for run in missing if run.cell_id not in by_cell]
-        by_runner: dict[Runner, list[Run]] = {}
-        for run in new:
-            by_runner.setdefault(self._runners[run.study], []).append(run)
-        for runner, runs in by_runner.items() if measure else ():
-            measured = self._measured(runner, runs, by_cell)
-            if measured:
-                by_cell |= measured
-                self.source = "from a measured step"
+        if measure and not by_cell:
+            cells = {run.cell_id: run for run in missing}
+            measured = {
+                cell: self._runners[run.study].seconds([run.parameters]) for cell, run in cells.items()
+            }
+            by_cell = {cell: seconds for cell, seconds in measured.items() if seconds is not None}
+            self.source = "from a measured step"
         left = self._time.rests((run.key for run in missing), states, by_cell)
         return sum(left.values()) if len(left) == len(missing) else None
-
-    def _measured(
-        self, runner: Runner, runs: list[Run], by_cell: Mapping[Hashable, float]
-    ) -> dict[Hashable, float]:
-        """What the runner measures of cells that have not begun, to the scale of those that have."""
-        cells = {run.cell_id: run for run in runs}
-        known = {
-            run.cell_id: run
-            for run in self._runs.values()
-            if run.cell_id in by_cell and self._runners[run.study] == runner
-        }
-        try:
-            measured = {cell: runner.seconds([run.parameters]) for cell, run in (known | cells).items()}
-        except MissingExtraError:
-            if known:
-                return {}
-            raise
-        if None in measured.values():
-            return {}
-        seconds = {cell: float(value or 0.0) for cell, value in measured.items()}
-        guessed = sum(seconds[cell] for cell in known)
-        scale = sum(by_cell[cell] for cell in known) / guessed if guessed else 1.0
-        return {cell: scale * seconds[cell] for cell in cells}

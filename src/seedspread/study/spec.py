@@ -500,9 +500,8 @@ def _as_text(value: Any) -> str:
     return value if plain else tomli_w.dumps({"value": value}).partition("=")[2].strip()
 
 
-# Runs that a study may name unless more are asked for.
+# Runs that a study may name.
 MAX_RUNS = 20_000
-_RAISES = "--max-runs, or max_runs from Python, raises"
 _BYTES_PER_RUN = 50
 _INCLUDE_DEPTH = 16
 
@@ -539,18 +538,16 @@ class StudySpec:
     sequential: SequentialSpec | None = field(default=None, repr=False)
 
     @classmethod
-    def from_file(
-        cls, name: "str | Path", max_runs: int = MAX_RUNS, variation: Variation | None = None
-    ) -> "StudySpec":
+    def from_file(cls, name: "str | Path", variation: Variation | None = None) -> "StudySpec":
         """A shipped study by name (`mini/cifar10-factorial`), or a .toml file, as it is or varied.
 
-        `StudyError` if it names more than `max_runs` runs, all that it includes among them.
+        `StudyError` if it names more than `MAX_RUNS` runs, all that it includes among them.
         """
         file, named = Variation.named(str(name))
         if variation is not None:
             seeds = named.seeds if variation.seeds is None else variation.seeds
             named = Variation(seeds, {**named.settings, **variation.settings})
-        files = _StudyFiles(max_runs, named)
+        files = _StudyFiles(named)
         files.check_count(file)
         return files.build(file)
 
@@ -560,10 +557,9 @@ class StudySpec:
         name: str,
         values: dict[str, Any],
         make_runner: Callable[[StudyFile], Runner] | None = None,
-        max_runs: int = MAX_RUNS,
     ) -> "StudySpec":
         """A single study from what could stand in a file, of this folder unless a runner is made for it."""
-        files = _StudyFiles(max_runs)
+        files = _StudyFiles()
         files.add(name, values)
         files.check_count(name)
         return files.build(name, make_runner)
@@ -577,8 +573,8 @@ class StudySpec:
 class _StudyFiles:
     """A study's file and those that it includes: read once each, and counted before a run is made."""
 
-    def __init__(self, max_runs: int, variation: Variation | None = None) -> None:
-        self._max_runs, self._variation = max_runs, variation or Variation()
+    def __init__(self, variation: Variation | None = None) -> None:
+        self._variation = variation or Variation()
         self._files: dict[str, StudyFile] = {}
         self._counts: dict[str, int] = {}
         self._studies: dict[str, StudySpec] = {}
@@ -592,10 +588,11 @@ class _StudyFiles:
     def check_count(self, name: str) -> None:
         """Refuse a study that names too many runs."""
         runs = self._count(name)
-        if runs > self._max_runs:
+        if runs > MAX_RUNS:
             count = f"{runs:,}" if runs < 10**15 else "more than 10^15"
-            limit = f"the limit is {self._max_runs:,}, which {_RAISES}"
-            raise StudyError(f"{name} names {count} runs; {limit}")
+            raise StudyError(
+                f"{name} names {count} runs; the limit is {MAX_RUNS:,}: make several studies of it"
+            )
 
     def _count(self, name: str, within: tuple[str, ...] = ()) -> int:
         """How many runs a study names; `within` are the files that have led to it."""
@@ -624,13 +621,13 @@ class _StudyFiles:
     def _read(self, name: str) -> dict[str, Any]:
         try:
             if name.endswith(".toml"):
-                return read_toml(name, max(MAX_BYTES, _BYTES_PER_RUN * self._max_runs))
+                return read_toml(name, max(MAX_BYTES, _BYTES_PER_RUN * MAX_RUNS))
             if name not in (names := study_names()):
                 known = there_are(name, names)
                 raise StudyError(f"no study is named {name!r}; {known}; or give a .toml file")
             return parse_toml(_studies()[name].read_text(), name)
         except TooLargeError as error:
-            raise StudyError(f"{error}, which {_RAISES}") from None
+            raise StudyError(f"{error}: make several studies of it") from None
         except TomlError as error:
             raise StudyError(f"{error}; give a study's name or a .toml file") from None
 

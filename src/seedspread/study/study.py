@@ -24,7 +24,7 @@ from seedspread.study.plan import Plan
 from seedspread.study.ray_engine import RayExecutor
 from seedspread.study.sequential import Watcher, run_sequential
 from seedspread.study.slurm_engine import SlurmExecutor
-from seedspread.study.spec import MAX_RUNS, StudyError, StudyFile, StudySpec, Variation
+from seedspread.study.spec import StudyError, StudyFile, StudySpec, Variation
 from seedspread.tables.from_store import study_runs
 
 if TYPE_CHECKING:
@@ -143,7 +143,6 @@ class Study:
         environment: names of environment variables whose values are.
         title: what it is about.
         name: by which a store remembers it; by default the function's.
-        max_runs: refuse a study that names more.
     """
 
     def __init__(
@@ -164,7 +163,6 @@ class Study:
         environment: Sequence[str] = (),
         title: str = "",
         name: str | None = None,
-        max_runs: int = MAX_RUNS,
     ) -> None:
         values = {"title": title, "factors": factors, "cells": cells, "seeds": seeds, "settings": settings}
         values |= {"audit": audit, "metrics": _by_name(metrics), "sequential": sequential}
@@ -172,7 +170,6 @@ class Study:
         self._what, self._name = what, name or getattr(what, "__name__", str(what)).strip("<>")
         self._inputs = self._listed("inputs", inputs)
         self._environment = self._listed("environment", environment)
-        self._max_runs = max_runs
         self._values = {key: value for key, value in values.items() if value not in (None, "")}
         if self._values["repeat"] == 1:
             del self._values["repeat"]
@@ -192,14 +189,14 @@ class Study:
             if not isinstance(settings, Mapping) or "seeds" in settings:
                 raise StudyError("settings must be fields and their values, such as {'training.epochs': 2}")
             varied = Variation(seeds, settings) if self._values else None
-            return StudySpec.from_file(self._what, self._max_runs, varied)
+            return StudySpec.from_file(self._what, varied)
         what, inputs, variables = self._what, self._inputs, self._environment
 
         def runner(file: StudyFile) -> FunctionRunner:
             more = {"inputs": inputs, "environment": variables, "randomness": file.randomness}
             return FunctionRunner.of(what, file.promised, **more)
 
-        return StudySpec.from_values(self._name, self._values, runner, self._max_runs)
+        return StudySpec.from_values(self._name, self._values, runner)
 
     def __repr__(self) -> str:
         return f"<Study {self._checked.name}: {size_of(self._checked)}>"
@@ -306,7 +303,6 @@ def run_study(
     force: bool = False,
     accept_changed: bool = False,
     implementation: str | None = None,
-    max_runs: int = MAX_RUNS,
 ) -> StudyRuns:
     """Runs what a study is missing; raises if runs are left without an outcome, when all has been tried.
 
@@ -326,7 +322,6 @@ def run_study(
         force: run with other threads or another implementation than the study was begun with.
         accept_changed: keep runs whose program, function or inputs have changed since they were made.
         implementation: how runs are computed; by default as the store's record or the study says.
-        max_runs: refuse a study that names more.
     """
     plan = Plan.make(
         study,
@@ -334,7 +329,6 @@ def run_study(
         data_dir,
         accept_changed=accept_changed,
         implementation=implementation,
-        max_runs=max_runs,
     )
     plan, progress = run_sequential(
         plan,
