@@ -70,7 +70,7 @@ def test_every_example_is_of_a_command() -> None:
 def test_every_option_of_run_says_for_which_engines_it_is() -> None:
     options = {o.name: o.help for o in commands()["run",].params if o.opts[0].startswith("--")}
     about_the_study = {"store", "data_dir", "accept_changed", "json", "backend"}
-    about_the_study |= {"revisions", "seeds", "settings", "metric", "setup", "clean_revisions"}
+    about_the_study |= {"revisions", "seeds", "settings", "metric", "setup"}
     for name in set(options) - about_the_study:
         assert re.match(r"((local|ray|slurm)(, )?)+: |All engines: ", options[name]), name
 

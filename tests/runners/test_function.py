@@ -622,7 +622,7 @@ def test_one_that_closes_its_output_fails_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        (lambda: os._exit(0), "ended its process 3 times in a row, with exit status 0"),
+        (lambda: os._exit(0), "ended its process with exit status 0"),
         (lambda: os._exit(143), "with exit status 143"),
         (lambda: os._exit(87), "with exit status 87"),
         (lambda: os.kill(os.getpid(), signal.SIGTERM), r"by signal 15 \(SIGTERM\)"),
@@ -644,7 +644,7 @@ def test_one_that_ends_its_process_is_blamed_and_the_next_runs(
     found = outcome(runner, tmp_path, seed=1)
     with pytest.raises(RunFailedError, match=rf"{words} \(last output: about to go\); see .*log\.txt"):
         raise found
-    assert (request(runner, tmp_path, seed=1).folder().path / "program" / "tries").read_text() == "xxx"
+    assert (request(runner, tmp_path, seed=1).folder().path / "program" / "tries").read_text() == "x"
     assert outcome(runner, tmp_path, seed=2) == {"score": 2.0}
 
 

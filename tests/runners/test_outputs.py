@@ -67,26 +67,30 @@ def test_a_number_of_the_output_whatever_its_colors(tmp_path: Path) -> None:
 FILES = {
     "{folder}/results.json": "json.dump({'final': {'acc': value}}, open(os.environ['SEEDSPREAD_FOLDER'] + "
     "'/results.json', 'w'))",
-    "out-{x}-{seed}.yaml": "open(f'out-{x}-{seed}.yaml', 'w').write(f'final:\\n  acc: {value}\\n')",
-    "results.toml": "open('results.toml', 'w').write(f'[final]\\nacc = {value}\\n'); time.sleep(0.2)",
-    "log.csv": "os.chdir('/'); open(os.path.dirname(os.path.abspath(__file__)) + '/log.csv', 'w')"
-    ".write(f'epoch,final.acc\\n1,0.1\\n2,{value}\\n'); time.sleep(0.2)",
+    "out-{x}-{seed}.yaml": "os.chdir(os.environ['SEEDSPREAD_FOLDER']); "
+    "open(f'out-{x}-{seed}.yaml', 'w').write(f'final:\\n  acc: {value}\\n')",
+    "log.csv": "open(os.environ['SEEDSPREAD_FOLDER'] + '/log.csv', 'w')"
+    ".write(f'epoch,final.acc\\n1,0.1\\n2,{value}\\n')",
 }
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_field_of_a_file_also_of_one_that_all_runs_write(tmp_path: Path, name: str) -> None:
-    (tmp_path / name.replace("{folder}/", "")).touch()  # of another day
+def test_a_field_of_a_file_in_the_runs_folder(tmp_path: Path, name: str) -> None:
     plan = plan_of(tmp_path, FILES[name], f"{{ file = '{name}', key = 'final.acc' }}")
     run_plan(plan, LocalExecutor(workers=2))
     assert accuracies(plan) == TRUTH
 
 
-def test_a_file_of_another_day_is_not_the_runs_own(tmp_path: Path) -> None:
-    (tmp_path / "results.json").write_text('{"accuracy": 0.99}')
-    plan = plan_of(tmp_path, "", "{ file = 'results.json' }", seeds=1)
-    failed = run_plan(plan, Here()).failed
-    assert all("the program did not write results.json" in message for message in failed.values())
+@pytest.mark.parametrize("name", ["results.json", "../results.json", "{checkout}/results.json"])
+def test_a_file_that_other_runs_overwrite_is_not_read(tmp_path: Path, name: str) -> None:
+    program = "open('results.json', 'w').write('{\"accuracy\": 0.99}')"
+    if "checkout" in name:
+        name = f"{tmp_path}/results.json"
+    failed = run_plan(plan_of(tmp_path, program, f"{{ file = '{name}' }}", seeds=1), Here()).failed
+    words = (
+        "no file results.json in the run's folder" if name == "results.json" else "not in the run's folder"
+    )
+    assert all(words in message for message in failed.values())
     assert len(failed) == 2
 
 

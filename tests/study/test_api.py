@@ -123,10 +123,6 @@ def test_what_a_notebook_shows_is_short_and_has_a_table(tmp_path: Path) -> None:
     path = study_file(tmp_path, seeds=3)
     study = Study(path)
     assert repr(study) == f"<Study {StudySpec.from_file(path).name}: 2 cells x 3 seeds>"
-    assert "<td" in study._repr_html_()
-    assert "margin_type" in study._repr_html_()
-    assert "2 studies" not in study._repr_html_()
-    assert "mini/svhn" in Study("mini/all")._repr_html_()
     plan = study.plan(tmp_path / "store")
     assert repr(plan).endswith("6 distinct runs: 6 waiting>")
     assert plan._repr_html_().count("<tr style") == 2  # a row per cell

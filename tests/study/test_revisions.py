@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from seedspread.cli import app
-from seedspread.runners.revisions import FOLDER, Revisions
+from seedspread.runners.revisions import FOLDER
 from seedspread.study.display import tidy_runs
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
@@ -198,8 +198,6 @@ def test_a_command_is_typed_without_a_study(repository: Path) -> None:
     assert told.exit_code == 0, told.output
     assert "audit them with: seedspread audit ../typed --study revisions" in told.output
     assert "the checkouts are in ../typed/.revisions" in told.output
-    assert "removed ../typed/.revisions" in typed(repository, "--clean-revisions").output
-    assert "has no checkouts" in typed(repository, "--clean-revisions").output
     assert "goes with --seeds and a command" in str(typed(repository, "--revisions", "main..wide").exception)
 
 
@@ -208,13 +206,3 @@ def test_what_is_measured_need_not_be_named(repository: Path) -> None:
     git(repository, "commit", "--quiet", "--all", "--message", "prints JSON")
     told = typed(repository, "--revisions", "main,.", "--seeds", "3", "--", "python", "code/train.py")
     assert "--study revisions --group revision --baseline main --value loss" in told.output
-
-
-def test_what_is_not_checked_out_is_said(repository: Path) -> None:
-    (repository / ".gitattributes").write_text("*.bin filter=lfs\n")
-    git(repository, "add", ".gitattributes")
-    entry = f"160000,{git(repository, 'rev-parse', 'HEAD')},deep"
-    git(repository, "update-index", "--add", "--cacheinfo", entry)
-    git(repository, "commit", "--quiet", "--message", "more than files")
-    notes = Revisions.of(repository, ("main",)).notes()
-    assert [note.split(" of ")[0] for note in notes] == ["Submodules", "Large files"]

@@ -195,7 +195,6 @@ def run(
         option("With --revisions: the metric, and how its output shows it.", metavar="NAME[=REGEX]"),
     ] = None,
     setup: Annotated[str, "With --revisions: a shell line, run once per checkout."] = "",
-    clean_revisions: Annotated[bool, "Run nothing: remove the checkouts of the store."] = False,
     lease_seconds: Annotated[
         float, option("All engines: take over a run whose worker has been silent for this long.", min=1)
     ] = 120.0,
@@ -208,8 +207,6 @@ def run(
 ) -> None:
     """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
     from seedspread.render.terminal import Terminal
-    from seedspread.runners.revisions import clean
-    from seedspread.runs.store import Store
     from seedspread.runs.studies import sequential_values
     from seedspread.study import loop
     from seedspread.study.display import ProgressDisplay
@@ -217,12 +214,6 @@ def run(
     from seedspread.study.sequential import run_sequential
 
     executor = engine.executor()
-    if clean_revisions:
-        if running := Store(store).running():
-            raise SeedspreadError(f"{len(running)} runs of {store} are under way; end them first")
-        folder = clean(store)
-        say(f"removed {folder}" if folder else f"{store} has no checkouts")
-        return
     asked: str | StudySpec
     if revisions is not None and settings:
         raise SeedspreadError("--set is for a study; with --revisions write the value into the command")
@@ -292,7 +283,7 @@ def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -
             words += ["--value", next(str(name) for run in done for name in run.result()["metrics"])]
         lines.append(f"audit them with: {shlex.join(words)}")
     if (store / REVISIONS).is_dir():
-        lines.append(f"the checkouts are in {store / REVISIONS}; --clean-revisions removes them")
+        lines.append(f"the checkouts are in {store / REVISIONS}; delete them when you are done")
     return "\n".join(lines)
 
 

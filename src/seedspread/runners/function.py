@@ -233,8 +233,6 @@ def _import_root(function: Callable[..., Any]) -> str | None:
     return root if is_there else None
 
 
-# Of one's own code that ends its process, by a signal or not: it is tried so often.
-_DEATHS = 3
 # The host of this worker's last run, and what it was started for.
 _host: tuple[tuple[Any, ...], Host] | None = None
 
@@ -263,28 +261,22 @@ class FunctionRun(OwnRun):
             raise
 
     def _called(self) -> dict[str, Any]:
-        """Return the numbers that the function returns; what ends its process is tried again."""
-        for deaths in range(1, _DEATHS + 1):
-            ended = self._ended_in_host()
-            if self._stop.number is not None and ended.get("stopped"):
-                kept = "; what it left in its folder is kept" if self._runner.function.takes_folder else ""
-                raise StoppedError(f"stopped{kept}", self._stop.number)
-            if "error" in ended:  # a link, or a folder, in the place of its log; or no process to be had
-                is_place = str(self._folder.path) in ended["error"]
-                advice = ": it cannot be written to, and must be removed" if is_place else ""
-                raise RunFolderError(f"{ended['error']}{advice}")
-            if answer := ended["answer"]:
-                break
-            if deaths == _DEATHS:
-                how = f"it ended its process {deaths} times in a row"
-                if ended["signal"] is None:
-                    raise self._with_tail(
-                        f"{how}, with exit status {ended['exit_status']}", exit_status=ended["exit_status"]
-                    )
+        """Return the numbers that the function returns."""
+        ended = self._ended_in_host()
+        if self._stop.number is not None and ended.get("stopped"):
+            kept = "; what it left in its folder is kept" if self._runner.function.takes_folder else ""
+            raise StoppedError(f"stopped{kept}", self._stop.number)
+        if "error" in ended:  # a link, or a folder, in the place of its log; or no process to be had
+            is_place = str(self._folder.path) in ended["error"]
+            advice = ": it cannot be written to, and must be removed" if is_place else ""
+            raise RunFolderError(f"{ended['error']}{advice}")
+        if not ended["answer"]:
+            if ended["signal"] is not None:
                 name = signal_name(ended["signal"])
-                raise self._with_tail(f"{how}, by signal {name}", signal=ended["signal"])
-            self._forget_if_afresh()
-        told: dict[str, Any] = json.loads(answer)
+                raise self._with_tail(f"it ended its process by signal {name}", signal=ended["signal"])
+            status = ended["exit_status"]
+            raise self._with_tail(f"it ended its process with exit status {status}", exit_status=status)
+        told: dict[str, Any] = json.loads(ended["answer"])
         if "errno" in told:  # the machine's, and not the run's: the same command tries it again
             raise RunFolderError(told["failure"]["message"]) from OSError(told["errno"], "")
         if "failure" in told:

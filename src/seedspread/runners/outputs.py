@@ -27,7 +27,7 @@ class MetricSource:
 
     Attributes:
         regex: its first group is the number; the last match in the output counts.
-        file: name of a file, with placeholders; looked for in the run's own folder, then in the program's.
+        file: name of a file in the run's own folder, with placeholders.
         key: of the field, with dots; the column of a CSV file, whose last row counts.
     """
 
@@ -60,7 +60,7 @@ def field_of_file(source: MetricSource, path: Path) -> Any:
     try:
         value = _parsed(read_file(path).decode("utf-8-sig"), path.suffix.lower())
     except FileNotFoundError:
-        raise missing(source, f"there is no file {path.name}") from None
+        raise missing(source, f"there is no file {path.name} in the run's folder, {{folder}}") from None
     except (*UNREADABLE, yaml.YAMLError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise missing(source, f"{path.name} cannot be read: {reason}") from None

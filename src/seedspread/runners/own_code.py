@@ -481,9 +481,9 @@ class OwnRun(ABC):
             LOG_FOLDER: str(self._logged),
         }
 
-    def _note_failure(self, metrics: object = None) -> None:
+    def _note_failure(self, files: Mapping[str, list[int] | None] | None = None) -> None:
         """Note what this failed attempt has reported, so that it is not taken for the next one's."""
-        left = {"metrics": metrics, "values": len(_content(self._logged / VALUES))}
+        left = {"files": files or {}, "values": len(_content(self._logged / VALUES))}
         self._folder.write(FAILED_ATTEMPT, json.dumps(left).encode())
 
     def _take_over_logged(self) -> None:
@@ -515,13 +515,13 @@ class OwnRun(ABC):
             ) from None
         (self._folder.path / FAILED_ATTEMPT).unlink(missing_ok=True)
 
-    def _left_by_failure(self) -> tuple[Any, int]:
-        """Return the state of the metrics file and the size of the values that a failed attempt has left."""
+    def _left_by_failure(self) -> tuple[dict[str, Any], int]:
+        """Return the states of the files and the size of the values that a failed attempt has left."""
         try:
             left = read_json(str(self._folder.path), FAILED_ATTEMPT)
-            return left["metrics"], int(left["values"])
+            return left["files"], int(left["values"])
         except UNREADABLE:
-            return None, 0
+            return {}, 0
 
     def _read_logged(self) -> Reported:
         """Return what was logged, also by interrupted attempts, but not what a failed one has left."""

@@ -1,23 +1,19 @@
 """Any program as a runner: a command with placeholders, started once per run without a shell."""
 
-import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from seedspread.errors import did_you_mean
 from seedspread.runners import supervise
 from seedspread.runners.contract import Level, RunnerError, WorkItem
-from seedspread.runners.locks import locked
 from seedspread.runners.outputs import MetricSource, field_of_file, matched, missing, plain_text, state_of
 from seedspread.runners.own_code import (
     RESERVED,
@@ -30,8 +26,7 @@ from seedspread.runners.own_code import (
     signal_name,
 )
 from seedspread.runners.revisions import REVISION, WORKING_TREE, Revisions
-from seedspread.runs.files import UNREADABLE, read_file
-from seedspread.runs.folder import FAILED_ATTEMPT, RunFailedError
+from seedspread.runs.folder import RunFailedError
 from seedspread.runs.run import key_of
 from seedspread.runs.stopping import StoppedError, StopRequest
 from seedspread.runs.store import Store
@@ -105,8 +100,6 @@ def search_path() -> str:
 
 
 METRICS = "metrics.json"
-# Of a run: copies of files that its program wrote elsewhere. Of a store: who is writing to a shared one.
-OUTPUTS, LOCKS = "outputs", ".locks"
 
 
 class ProgramRun(OwnRun):
@@ -115,8 +108,6 @@ class ProgramRun(OwnRun):
     def __init__(self, runner: "ProgramRunner", item: WorkItem, stop: StopRequest) -> None:
         super().__init__(runner, item, stop)
         self._command, self._sources = runner.command, runner.sources
-        self._before: dict[Path, list[int] | None] = {}
-        self._stale: set[Path] = set()
         self._home, self._path = Path(self._command.folder), search_path()
         self._own_variables: dict[str, str] = {}
         self._revisions = runner.revisions
@@ -126,9 +117,7 @@ class ProgramRun(OwnRun):
         self._prepare()
         if not any(self._work.iterdir()):
             self._forget_attempts()  # nothing to resume from: it starts afresh
-        with self._alone_with_files():
-            ended = self._supervised()
-            self._keep_files()
+        ended = self._supervised()
         if self._stop.number is not None and ended.get("stopped"):
             raise StoppedError("stopped; what the program left in its folder is kept", self._stop.number)
         try:
@@ -149,7 +138,8 @@ class ProgramRun(OwnRun):
             except RunFailedError as error:
                 raise self._with_tail(str(error), **error.details) from None
         except RunFailedError:
-            self._note_failure(state_of(self._work / METRICS))
+            files = [self._work / METRICS, *(self._file(source) for source in self._sources if source.file)]
+            self._note_failure({str(path): state_of(path) for path in files})
             raise
 
     def _prepare(self) -> None:
@@ -167,9 +157,8 @@ class ProgramRun(OwnRun):
 
     def _reported(self, last_line: str) -> Reported:
         """Return what it reported in any way; a file that a failed attempt has left does not count."""
-        logs, before, path = self._read_logged(), self._left_by_failure()[0], self._work / METRICS
-        is_new = before is None or state_of(path) != before
-        in_file = read_metrics_file(path) if is_new else {}
+        logs, path = self._read_logged(), self._work / METRICS
+        in_file = {} if self._is_of_failure(path) else read_metrics_file(path)
         text = plain_text(self._output()) if any(source.regex for source in self._sources) else ""
         found = {
             source.metric: matched(source, text) if source.regex else self._in_file(source)
@@ -177,51 +166,24 @@ class ProgramRun(OwnRun):
         }
         return replace(logs, values={**logs.values, **_object(last_line), **in_file, **found})
 
-    # Files of the program's own that metrics stand in
-
-    def _places(self, source: MetricSource) -> tuple[Path, Path, Path]:
-        """Return where its file is kept, is in the run's own folder, and is where the program runs."""
-        name = filled_in(source.file or "", self._values())
-        kept = self._folder.path / OUTPUTS / f"{source.metric.replace('/', '_')}{Path(name).suffix}"
-        return kept, self._work / name, self._home / name
+    def _file(self, source: MetricSource) -> Path:
+        """Return where the program writes the file that a metric stands in."""
+        return Path(os.path.normpath(self._work / filled_in(source.file or "", self._values())))
 
     def _in_file(self, source: MetricSource) -> Any:
-        kept, own, _ = self._places(source)
-        if own in self._stale:
-            raise missing(source, f"the program did not write {own.name}")
-        return field_of_file(source, kept if kept.exists() else own)
+        path = self._file(source)
+        if not path.is_relative_to(self._work):
+            raise missing(
+                source, f"{path} is not in the run's folder, {{folder}}, but where others overwrite it"
+            )
+        if self._is_of_failure(path):
+            raise missing(source, f"the program did not write {path.name}")
+        return field_of_file(source, path)
 
-    @contextmanager
-    def _alone_with_files(self) -> Iterator[None]:
-        """Hold back other runs whose program writes the same file, and note what is there before it."""
-        in_files = [source for source in self._sources if source.file]
-        shared = {str(self._places(one)[2]) for one in in_files if "{folder}" not in (one.file or "")}
-        place = self._folder.path.parent / LOCKS
-        with ExitStack() as locks:
-            for name in sorted(shared):
-                self._folder.writing(partial(place.mkdir, exist_ok=True))
-                digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-                locks.enter_context(locked(place / digest, self._stop))
-            has_failed = (self._folder.path / FAILED_ATTEMPT).exists()
-            for source in in_files:
-                kept, own, there = self._places(source)
-                kept.unlink(missing_ok=True)
-                self._before[there] = state_of(there)
-                if has_failed:
-                    self._before[own] = state_of(own)
-            yield
-
-    def _keep_files(self) -> None:
-        """Copy what the program has written outside the run's folder, where the next run overwrites it."""
-        for source in (source for source in self._sources if source.file):
-            kept, own, there = self._places(source)
-            written = [path for path in (own, there) if state_of(path) not in (None, self._before.get(path))]
-            if written and written[0] != own:
-                self._folder.own_folder(OUTPUTS)
-                with suppress(*UNREADABLE):  # it is said to be missing
-                    self._folder.write(f"{OUTPUTS}/{kept.name}", read_file(written[0]))
-            elif not written:
-                self._stale.add(own)  # of an attempt that failed, if it is there
+    def _is_of_failure(self, path: Path) -> bool:
+        """Whether a file is as a failed attempt has left it."""
+        left = self._left_by_failure()[0].get(str(path))
+        return left is not None and left == state_of(path)
 
     def _supervised(self) -> dict[str, Any]:
         """Run the program under a supervisor, which ends with this process; return how it ended."""
@@ -326,13 +288,7 @@ class ProgramRunner(OwnCode):
         known = (*placeholders(self.command.template), *((REVISION,) if self.revisions else ()))
         unused = [f"{{{name}}}" for name in names if name not in known]
         unnoticed = "No run.inputs are named: changes of the program go unnoticed."
-        notes = self.revisions.notes() if self.revisions else [] if self.inputs else [unnoticed]
-        notes += [
-            f"Runs that write the same {source.file} take turns; {{folder}} or {{seed}} in its name lets "
-            "them run side by side."
-            for source in self.sources
-            if source.file and "{folder}" not in source.file and "{seed}" not in source.file
-        ]
+        notes = [] if self.inputs or self.revisions else [unnoticed]
         if not unused:
             return notes
         where = "SEEDSPREAD_SEED or SEEDSPREAD_PARAMETERS"

@@ -5,21 +5,22 @@ worktree is registered, no index refreshed, no object written. `.` is the workin
 and new files included, identified by its content.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from seedspread.atomic import open_regular
 from seedspread.errors import abridged, did_you_mean
 from seedspread.runners.contract import RunnerError
-from seedspread.runners.locks import locked
 from seedspread.runners.outputs import plain_text
-from seedspread.runs.stopping import StopRequest
 from seedspread.runs.studies import STUDIES
 
 REVISION, WORKING_TREE = "revision", "."
@@ -68,20 +69,6 @@ class Revisions:
             ids[name] = found
         return cls(top, _git(folder, "rev-parse", "--show-prefix"), tuple(ids.items()), setup, study)
 
-    def notes(self) -> list[str]:
-        """Return what of the revisions is not checked out."""
-        out = []
-        for name, found in self.ids:
-            if name == WORKING_TREE:
-                continue
-            listed = _git(self.repository, "ls-tree", "-r", found).splitlines()
-            if any(line.startswith("160000") for line in listed):
-                out.append(f"Submodules of {name} are not checked out; run.setup can do that.")
-            attributes = [line.split("\t")[1] for line in listed if line.endswith(".gitattributes")]
-            if any("filter=lfs" in _git(self.repository, "show", f"{found}:{path}") for path in attributes):
-                out.append(f"Large files of {name} (Git LFS) need git-lfs to be checked out.")
-        return out
-
     def where(self, store: Path, found: str) -> Path:
         """Return the folder in a checkout in which the program is run."""
         return store.absolute() / FOLDER / found[:16] / "checkout" / self.place
@@ -106,7 +93,7 @@ class Revisions:
             return
         name = next(name for name, known in self.ids if known == found)
         top.mkdir(parents=True, exist_ok=True)
-        with locked(top / "lock", StopRequest()):
+        with _locked(top / "lock"):
             if (top / "ready").exists() and (top / "checkout").is_dir():
                 return
             (top / "ready").unlink(missing_ok=True)
@@ -155,13 +142,15 @@ class Revisions:
             raise RunnerError(f"run.setup of {name} ended with status {done.returncode}{last}; see {log}")
 
 
-def clean(store: Path) -> Path | None:
-    """Remove all checkouts of a store; return where they were, if there were any."""
-    folder = store / FOLDER
-    if folder.is_symlink() or not folder.is_dir():
-        return None
-    shutil.rmtree(folder)
-    return folder
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait until no one else holds this file."""
+    file = open_regular(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 def revision_names(text: str) -> list[str]:

@@ -10,13 +10,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from seedspread.errors import abridged
-from seedspread.render.table import Column, Table, head_of
+from seedspread.render.table import head_of
 from seedspread.render.terminal import FittedTable, LiveDisplay, Terminal, to_rich
 from seedspread.render.web import for_notebook
 from seedspread.runs.folder import Heartbeat
-from seedspread.runs.levels import arm_name, counted_runs, level_name
+from seedspread.runs.levels import counted_runs, level_name
 from seedspread.runs.store import FINISHED, RunState, by_state, tidy_table
-from seedspread.runs.studies import AuditSpec, SequentialRecord
+from seedspread.runs.studies import SequentialRecord
 from seedspread.runs.time_left import duration
 from seedspread.study.executor import StudyProgress
 from seedspread.study.local import cores_here
@@ -41,20 +41,16 @@ def more_cells(plan: Plan) -> list[str]:
 
 
 def sharing(plan: Plan) -> list[str]:
-    """How many runs are named, how many are distinct, and why."""
+    """How many runs are named, how many are distinct, and which cells share some."""
     named, distinct = len(plan.runs), len(plan.distinct)
-    lines = [f"{named} runs are named, {distinct} are distinct."]
     if named == distinct:
-        return lines
-    pairs: Counter[tuple[str, ...]] = Counter()
-    sharing: dict[str, list[str]] = {}
+        return [f"{named} runs are named, {distinct} are distinct."]
+    sharers: dict[str, list[str]] = {}
     for run in plan.runs:
-        sharing.setdefault(run.key, []).append(f"{run.study} ({run.cell_name})")
-    for names in sharing.values():
-        pairs[tuple(dict.fromkeys(names))] += len(names) > 1
-    for sharers, times in (+pairs).items():
-        lines.append(f"{times} are shared by {' and '.join(sharers)}: the same run by its key.")
-    return lines
+        sharers.setdefault(run.key, []).append(f"{run.study} ({run.cell_name})")
+    shared = Counter(" and ".join(dict.fromkeys(names)) for names in sharers.values() if len(names) > 1)
+    lines = [f"{times} are shared by {names}: the same run by its key." for names, times in shared.items()]
+    return [f"{named} runs are named, {distinct} are distinct.", *lines]
 
 
 def time_needed(found: Mapping[str, RunState], seconds: float | None, source: str) -> str:
@@ -252,35 +248,9 @@ def study_html(plan: Plan, metrics: Sequence[str]) -> str:
     return for_notebook(lines, tables, [*failures(plan, plan.states()), rest])
 
 
-def spec_html(study: StudySpec) -> str:
-    """What a study compares: its factors with their levels, its seeds, its question; or its studies."""
-    if study.included:
-        parts = tuple(
-            (part.name, size_of(part), _question(part.audit)) for part in study.parts[:_CELLS_IN_NOTEBOOK]
-        )
-        table = Table("", "", (Column("study"), Column("size"), Column("audit")), parts)
-    else:
-        levels: dict[str, list[str]] = {}
-        for factor, level in (pair for cell in study.cells for pair in cell.levels):
-            levels.setdefault(factor, []).append(level_name(level))
-        rows = [(factor, ", ".join(dict.fromkeys(names))) for factor, names in levels.items()]
-        table = Table("", "", (Column("factor"), Column("levels")), tuple(rows))
-    lines = [study.title or study.name, f"{size_of(study)}. {_question(study.audit)}"]
-    rest = ".run(store) runs it, .plan(store) shows what there is to do."
-    return for_notebook(lines, [table], [study.note, rest] if study.note else [rest])
-
-
 def size_of(study: StudySpec) -> str:
     """`12 cells x 8 seeds`; of a collection how many studies."""
     if study.included:
         return f"{len(study.parts)} studies"
     cells, seeds = len(study.cells), len(study.seeds)
     return f"{cells} cell{'s' * (cells != 1)} x {seeds} seed{'s' * (seeds != 1)}"
-
-
-def _question(audit: AuditSpec | None) -> str:
-    if audit is None:
-        return ""
-    by = f", apart by {', '.join(audit.strata)}" if audit.strata else ""
-    arm = arm_name(audit.group, audit.baseline)
-    return f"{', '.join(audit.values)} by {audit.group}, against {arm}{by}."

@@ -101,7 +101,18 @@ def run_plan(
     lease_seconds: float = LEASE_SECONDS,
     force: bool = False,
 ) -> StudyProgress:
-    """Runs what a plan is missing, with options as in `run_study`; returns what became of it."""
+    """Run what a plan is missing; return what became of it.
+
+    Args:
+        plan: what the study asks for.
+        executor: where it is run.
+        on_progress: is called at every change of a run.
+        max_failures: stop early once so many runs have failed.
+        retry_failed: try again what has failed before.
+        keep_going: run the rest even if the first runs all failed in the same way.
+        lease_seconds: after how long a silent lease may be taken over.
+        force: run with other threads or another implementation than the study was begun with.
+    """
     if isinstance(executor, SlurmExecutor):
         executor = executor.with_parameters(plan.study.slurm)
     plan.check()

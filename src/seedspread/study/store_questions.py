@@ -1,6 +1,5 @@
 """What the studies of a store ask, and `compare`: the same question of several sets of runs."""
 
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -194,7 +193,7 @@ def compare(
         typed += tuple(word for name in studies for word in ("--study", name))
     question = Question.of(value, group, baseline, block, seed, by, **rows)
     question = replace(question, command="compare", sources=typed)
-    sets = _sets(sources, studies, question)
+    sets = _sets(sources, studies)
     called = _set_names(sets) if names is None else list(names)
     if len(called) != len(sets) or len(set(called)) < len(called):
         raise AdviceError(f"give {len(sets)} different names; got {', '.join(called)}")
@@ -239,17 +238,16 @@ class _Set:
         return "a DataFrame" if self.path is None else str(self.source)
 
 
-def _sets(sources: Sequence[Source | Store], studies: Sequence[str], question: Question) -> list[_Set]:
+def _sets(sources: Sequence[Source | Store], studies: Sequence[str]) -> list[_Set]:
     """Each source with its study; refuses a single one, or one twice."""
     plain = [one.path if isinstance(one, Store) else one for one in sources]
     if len(plain) == 1 and len(studies) > 1:
         plain *= len(studies)
-    recorded = [_studies_of(one) for one in plain]
-    if not studies and question.group is None:
-        _check_one_study(plain, recorded)
     if len(plain) < 2:
-        raise AdviceError("give two sets of runs to compare, such as two stores or two tables")
-    sets = [_Set(one, study) for one, study in zip(plain, _assigned(studies, recorded), strict=True)]
+        raise AdviceError(
+            "give two sets of runs to compare: two stores, two tables, or one store and --study twice"
+        )
+    sets = [_Set(one, study) for one, study in zip(plain, _assigned(studies, plain), strict=True)]
     for first, second in combinations(sets, 2):
         if first.place == second.place:
             names = first.name if first.name == second.name else f"{first.name} and {second.name}"
@@ -257,15 +255,10 @@ def _sets(sources: Sequence[Source | Store], studies: Sequence[str], question: Q
     return sets
 
 
-def _studies_of(source: object) -> list[str]:
-    if not isinstance(source, str | Path) or not Path(source).is_dir():
-        return []
-    return list(dict.fromkeys(study.name for study in load_studies(Store(source))[0]))
-
-
-def _assigned(studies: Sequence[str], recorded: Sequence[Sequence[str]]) -> list[str | None]:
+def _assigned(studies: Sequence[str], sources: Sequence[object]) -> list[str | None]:
     """Which study of each source: one for all stores, or one for each."""
-    stores = [k for k, names in enumerate(recorded) if names] or list(range(len(recorded)))
+    stores = [k for k, one in enumerate(sources) if isinstance(one, str | Path) and is_store(Path(one))]
+    stores = stores or list(range(len(sources)))
     if len(studies) == 1:
         studies = [*studies] * len(stores)
     if studies and len(studies) != len(stores):
@@ -274,23 +267,7 @@ def _assigned(studies: Sequence[str], recorded: Sequence[Sequence[str]]) -> list
             "or once for each"
         )
     of = dict(zip(stores, studies, strict=False))
-    return [of.get(k) for k in range(len(recorded))]
-
-
-def _check_one_study(sources: Sequence[object], recorded: Sequence[Sequence[str]]) -> None:
-    """Refuses stores that record several studies, with the command that names them."""
-    many = next((k for k, names in enumerate(recorded) if len(names) > 1), None)
-    if many is None:
-        return
-    stores = [names for names in recorded if names]
-    common = [name for name in stores[0] if all(name in names for names in stores)]
-    typed = list(dict.fromkeys(str(one) for one in sources))
-    wanted = recorded[many][:2] if len(typed) == 1 else common[:1] or [names[0] for names in stores]
-    options = [word for name in wanted for word in ("--study", name)]
-    raise AdviceError(
-        f"{sources[many]} records {len(recorded[many])} studies ({', '.join(recorded[many])}); say which to "
-        f"compare: {shlex.join(['seedspread', 'compare', *typed, *options])}"
-    )
+    return [of.get(k) for k in range(len(sources))]
 
 
 def _set_names(sets: Sequence[_Set]) -> list[str]:

@@ -15,8 +15,7 @@ from seedspread.errors import SeedspreadError, one_of
 from seedspread.render.terminal import Terminal
 from seedspread.runners.contract import Level
 from seedspread.runners.function import FunctionRunner
-from seedspread.runs.lease import LEASE_SECONDS
-from seedspread.study.display import ProgressDisplay, failures, size_of, spec_html, study_html, tidy_runs
+from seedspread.study.display import ProgressDisplay, failures, size_of, study_html, tidy_runs
 from seedspread.study.executor import Executor
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import raise_if_unfinished
@@ -201,9 +200,6 @@ class Study:
     def __repr__(self) -> str:
         return f"<Study {self._checked.name}: {size_of(self._checked)}>"
 
-    def _repr_html_(self) -> str:
-        return spec_html(self._checked)
-
     def _listed(self, argument: str, names: Sequence[str]) -> tuple[str, ...]:
         """Refuses a single name, whose letters would be taken one by one."""
         if isinstance(names, str | os.PathLike):
@@ -295,18 +291,14 @@ def run_study(
     watcher: Watcher | None = None,
     *,
     data_dir: Path | str | None = None,
-    max_failures: int | None = None,
-    retry_failed: bool = False,
-    keep_going: bool = False,
     strict: bool = False,
-    lease_seconds: float = LEASE_SECONDS,
-    force: bool = False,
     accept_changed: bool = False,
     implementation: str | None = None,
+    **options: Any,
 ) -> StudyRuns:
-    """Runs what a study is missing; raises if runs are left without an outcome, when all has been tried.
+    """Run what a study is missing; raise if runs are left without an outcome, when all has been tried.
 
-    A run that ended with an error of its own, or diverged, has an outcome, which the result tells.
+    A run that ended with an error of its own, or diverged, has an outcome, which the result contains.
 
     Args:
         study: a study, the name of a shipped one, or a .toml file.
@@ -314,33 +306,15 @@ def run_study(
         executor: where it is run; worker processes on this machine by default.
         watcher: follows it: every change of a run, and every look at a sequential study.
         data_dir: the data folder.
-        max_failures: stop early once so many runs have failed.
-        retry_failed: try again what has failed before.
-        keep_going: run the rest even if the first runs all failed in the same way.
         strict: raise if any run has failed.
-        lease_seconds: after how long a silent lease may be taken over.
-        force: run with other threads or another implementation than the study was begun with.
         accept_changed: keep runs whose program, function or inputs have changed since they were made.
         implementation: how runs are computed; by default as the store's record or the study says.
+        options: of `study.loop.run_plan`: `max_failures`, `retry_failed`, `keep_going`, `force`.
     """
-    plan = Plan.make(
-        study,
-        store,
-        data_dir,
-        accept_changed=accept_changed,
-        implementation=implementation,
-    )
-    plan, progress = run_sequential(
-        plan,
-        executor or LocalExecutor(),
-        watcher,
-        max_failures=max_failures,
-        retry_failed=retry_failed,
-        keep_going=keep_going,
-        lease_seconds=lease_seconds,
-        force=force,
-    )
-    raise_if_unfinished(progress, waited=(executor or LocalExecutor()).wait, strict=strict)
+    executor = executor or LocalExecutor()
+    plan = Plan.make(study, store, data_dir, accept_changed=accept_changed, implementation=implementation)
+    plan, progress = run_sequential(plan, executor, watcher, **options)
+    raise_if_unfinished(progress, waited=executor.wait, strict=strict)
     return StudyRuns(plan)
 
 
