@@ -232,9 +232,8 @@ def test_what_compare_says_to_type_compares(tmp_path: Path) -> None:
     for name, levels in (("margins", MARGINS), ("other", MARGINS.replace("0.8", "0.3"))):
         study = written(tmp_path, name, levels, AUDIT + 'by = "margin_first"\n')
         fill(Plan.make(StudySpec.from_file(study), store))
-    command = printed(said("compare", store, fails=True))
-    assert command == ["compare", str(store), "--study", "margins", "--study", "other"]
-    found = json.loads(said(*command, "--json"))
+    assert "one store and --study twice" in said("compare", store, fails=True)
+    found = json.loads(said("compare", store, "--study", "margins", "--study", "other", "--json"))
     assert found["names"] == ["margins", "other"]
     assert {c["stratum"] for c in found["spread"]["comparisons"]} == {
         f"{margin}, {arm}" for margin in ("0.2", "0.4") for arm in ("clamp", "subtract", "soft_clamp")
@@ -242,8 +241,7 @@ def test_what_compare_says_to_type_compares(tmp_path: Path) -> None:
     assert "30 of 45" in found["copies"][0]
     assert "twice" in said("compare", store, store, "--study", "margins", fails=True)
     said("collect", store, "--metric", "accuracy", "--out", table, "--keep-duplicates")
-    command = printed(said("compare", store, table, fails=True))
-    assert command == ["compare", str(store), str(table), "--study", "margins"]
+    assert "name one with --study: margins, other" in said("compare", store, table, fails=True)
 
 
 def test_what_compare_says_of_tables_compares_them(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_what_a_run_has_taken_already_it_takes_at_least(tmp_path: Path) -> None:
 def test_how_far_others_are_tells_before_any_has_ended(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=2), tmp_path)
     states = waiting(plan)
-    assert Estimate(plan).seconds_left(states)
+    assert Estimate(plan).seconds_left(states) is None
     for key in list(states)[:2]:
         states[key] = running(key, "one", done=0.25, seconds=8.0)
     assert Estimate(plan).seconds_left(states) == pytest.approx(2 * 8 * 0.75 + 2 * 8)
