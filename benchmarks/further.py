@@ -16,11 +16,10 @@ from scipy.special import expit
 
 from benchmarks.script import AsJson, main
 from seedspread.render.terminal import Terminal
-from seedspread.stats.churn import churn_of
 from seedspread.stats.classic import seed_means_test
 from seedspread.stats.failures import difference_of, rate_of
 from seedspread.stats.groups import Floats
-from seedspread.stats.seed_summaries import net_ratio, noise_from_predictions
+from seedspread.stats.seed_summaries import churn_of, net_ratio, noise_from_predictions
 
 SIZES = (3, 5, 7, 10, 20, 24)
 # Of the published runs: subsets of seeds, and all.

@@ -11,7 +11,7 @@ from scipy import stats
 
 from benchmarks.script import AsJson, main
 from seedspread.analysis.published import EXCESS_KURTOSIS
-from seedspread.stats.pooled_sd import degrees_of_freedom
+from seedspread.stats.dispersion import degrees_of_freedom
 
 SIZES = (5, 10, 20, 40)
 Floats = NDArray[np.float64]

@@ -15,10 +15,9 @@ from scipy import stats
 from benchmarks.conditions import QUANTILES
 from benchmarks.script import AsJson, main
 from seedspread.render.terminal import Terminal
-from seedspread.stats.dispersion import Dispersion, mean_test
+from seedspread.stats.dispersion import Dispersion, pooled_sd, sd_of
 from seedspread.stats.groups import Floats, Group, bartlett_p
 from seedspread.stats.headline import headlines
-from seedspread.stats.pooled_sd import pooled_sd, sd_of
 
 SIZES = (5, 7, 10)
 SHAPES = {"normal": "normal", "t5": "t5", "gamma(2)": "skewed"}
@@ -47,7 +46,7 @@ def double_glm(values: Floats) -> Floats:
 
 def factors(shape: str, n: int, shared: float, draws: int, rng: np.random.Generator) -> dict[str, float]:
     """Error rates of the terms (mean and worst), and power and coverage at a ratio; seeds may correlate."""
-    levels, squares, means, power, covered = [], [], [], [], []
+    levels, squares, power, covered = [], [], [], []
     for _ in range(draws):
         common, own = rng.standard_normal(n), rng.standard_normal((12, n))
         values = QUANTILES[shape](stats.norm.cdf(shared**0.5 * common + (1 - shared) ** 0.5 * own))
@@ -55,8 +54,6 @@ def factors(shape: str, n: int, shared: float, draws: int, rng: np.random.Genera
         fit = Dispersion(cells, X)
         levels.append([fit.p(slice(k, k + 1)) < 1 - _LEVEL for k in range(1, 7)] + [fit.p_left_over < 0.05])
         squares.append(np.abs(double_glm(values))[1:] > 1.96)
-        weights = np.linalg.pinv(X)
-        means.append([(mean_test(cells, weights[k][:, None], _LEVEL)[1] or 1) < 0.05 for k in range(1, 7)])
         wide = Dispersion(_groups(values * _RATIO ** (_A / 4)[:, None], shared > 0), X)
         contrast = np.eye(7)[1] * 2
         estimate = wide.estimate(contrast)
@@ -68,7 +65,6 @@ def factors(shape: str, n: int, shared: float, draws: int, rng: np.random.Genera
         "worst": float(own[:6].max()),
         "everything else": float(own[6]),
         "double GLM": float(np.mean(squares)),
-        "mean": float(np.mean(means)),
         "power": float(np.mean(power)),
         "coverage": float(np.mean(covered)),
     }

@@ -173,7 +173,7 @@ def test_what_cannot_be_tested_is_said() -> None:
         found = compare(table, NEW, **ARMS)
         assert found.agreements[0].p_adjusted is None
         assert [c.p_adjusted is None for c in found.spread.comparisons] == [True, False]
-        assert "CAN'T TELL: 1 of 2 comparisons" in str(found)
+        assert "CAN'T TELL: 1 of 2 comparisons" in found.answer
         assert found.to_json()
         assert found._repr_html_()
 
@@ -188,27 +188,14 @@ def test_arms_with_commas_are_named_like_the_others() -> None:
     assert repr(found) == f"<CompareResult of A and B: {found.answer}>"
 
 
-def test_long_names_have_room_in_the_picture() -> None:
-    def height(dataset: str) -> float:
-        sets = (table.assign(dataset=dataset) for table in (OLD, NEW))
-        return float(compare(*sets, **ARMS, by="dataset").chart().height)
-
-    assert height("a dataset whose name takes several lines " * 4) > height("d")
-
-
 def test_its_forms() -> None:
     pytest.importorskip("matplotlib")
     found = compare(OLD, NEW, **ARMS)
-    frame = found.to_frame()
-    assert list(frame["question"]) == ["spread", "spread", "agreement"]
-    assert frame["ratio"].notna().all()
-    assert frame.loc[2, "ratio_in_source"] == found.agreements[0].answers[1].headline.ratio
     html = found._repr_html_()
     assert found.agreements[0].title in html
     assert "<img" in html
     assert found.to_latex().count("\\begin{tabular}") >= 2
     assert "| comparison | A | B | B over A |" in found.to_markdown()
-    assert len(found.plot().axes) == 2
     for width in (60, 80, 120, 200):
         assert max(map(len, found.to_text(width=width).splitlines())) <= width
     assert "F test, pooled" in found.to_text(details=True)

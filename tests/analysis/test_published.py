@@ -12,7 +12,7 @@ from scipy import stats
 from benchmarks.published import rejected
 from seedspread import audit, audit_means, check, review
 from seedspread.analysis.published import EXCESS_KURTOSIS
-from seedspread.stats.pooled_sd import degrees_of_freedom
+from seedspread.stats.dispersion import degrees_of_freedom
 from seedspread.tables.question import TableError
 from seedspread.tables.summaries import mean_and_sd
 from tests.commands import seedspread_here

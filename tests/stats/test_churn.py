@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from seedspread.stats.churn import churn_of
 from seedspread.stats.classic import seed_means_test
+from seedspread.stats.seed_summaries import churn_of
 
 
 def test_churn_is_the_mean_disagreement_of_pairs_of_seeds() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seedspread.stats.curves import curve_over_seeds
+from seedspread.stats.seed_summaries import curve_over_seeds
 
 
 def test_equal_steps_have_the_mean_and_sd_of_numpy() -> None:

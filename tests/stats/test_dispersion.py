@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy import optimize, stats
-from statsmodels.stats.oneway import anova_oneway
 
-from seedspread.stats.dispersion import Dispersion, deviations, mean_test
+from seedspread.stats.dispersion import (
+    Dispersion,
+    SdEstimate,
+    degrees_of_freedom,
+    deviations,
+    pooled_sd,
+    sd_of,
+)
 from seedspread.stats.groups import Floats, Group
-from seedspread.stats.pooled_sd import SdEstimate, degrees_of_freedom, pooled_sd, sd_of
 
 _DESIGN = np.array(list(product((1.0, -1.0), (1.0, -1.0), (-1.0, 0.0, 1.0))))
 _X = np.column_stack([np.ones(12), _DESIGN, _DESIGN[:, 0] * _DESIGN[:, 1]])
@@ -98,22 +103,6 @@ def test_shared_seeds_that_scale_alike_are_blocks() -> None:
     assert not apart.shared
     np.testing.assert_allclose(together.b, apart.b)
     assert together.variation < 0.6 * apart.variation
-
-
-def test_means_are_welchs_analysis_of_variance_and_with_shared_seeds_paired() -> None:
-    values = _drawn(4, 6, np.array([0.0, 1.0, 2.0])) + np.array([[0.0], [0.5], [1.0]])
-    contrasts = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
-    _, p = mean_test(_cells(values), contrasts, 0.95)
-    assert p == pytest.approx(anova_oneway(list(values), use_var="unequal", welch_correction=True).pvalue)
-    difference, p = mean_test(_cells(values), np.array([[1.0], [-1.0], [0.0]]), 0.95)
-    welch = stats.ttest_ind(values[0], values[1], equal_var=False)
-    interval = welch.confidence_interval(0.95)
-    assert p == pytest.approx(welch.pvalue)
-    assert difference is not None
-    assert difference.interval is not None
-    assert (difference.interval.low, difference.interval.high) == pytest.approx((interval.low, interval.high))
-    _, p = mean_test(_cells(values, shared=True), np.array([[1.0], [-1.0], [0.0]]), 0.95)
-    assert p == pytest.approx(stats.ttest_rel(values[0], values[1]).pvalue)
 
 
 def test_the_interval_of_an_sd_is_chi_square() -> None:

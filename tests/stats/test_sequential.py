@@ -19,7 +19,6 @@ from seedspread.stats.groups import Floats
 from seedspread.stats.result import InterimLook
 from seedspread.stats.sequential import (
     _TAILS,
-    SoFar,
     adjusted_p,
     crossing,
     expected,
@@ -105,8 +104,6 @@ def test_a_large_effect_ends_at_once_and_none_goes_to_the_limit() -> None:
     four = expected(RULE.sizes, factor, 4.0)
     assert 18 < four.seeds < 26
     assert four.met > 0.95
-    nearly = expected(RULE.sizes, factor, 4.0, so_far=SoFar(20, 4.0, 0.0))
-    assert 24 <= nearly.seeds < 28
     assert expected(RULE.sizes, factor, 4.0, comparisons=3).seeds > four.seeds
 
 

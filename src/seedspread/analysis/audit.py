@@ -277,7 +277,6 @@ def audit_runs(
         rows=len(runs.frame),
         level=comparer.level,
         comparisons=tuple(comparisons),
-        forest=means[0] if len(means) == 1 else None,
         forests=means,
         notes=(*runs.notes, *notes),
         values=strips,

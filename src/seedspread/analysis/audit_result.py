@@ -1,19 +1,16 @@
 """The result of an audit, comparison by comparison: it holds its values and prints itself."""
 
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pandas as pd
-from rich.text import Text
 
 from seedspread.analysis import display, words
 from seedspread.analysis.charts import audit_chart, comparison_chart
+from seedspread.analysis.display import Answer, Block, Dots, Heading, Note
 from seedspread.analysis.samples import Strip, Versus
 from seedspread.render.chart import Chart
-from seedspread.render.latex import tex_comment, tex_text, to_latex
-from seedspread.render.table import markdown_text, to_markdown
-from seedspread.render.terminal import strip_lines
-from seedspread.render.web import for_notebook, notebook_picture
 from seedspread.runs.levels import Levels, arm_name, joined_levels
 from seedspread.runs.metrics import Metric
 from seedspread.stats.result import (
@@ -96,16 +93,17 @@ class Comparison(Versus, display.Result):
             "verdict": self.verdict,
         }
 
-    def to_text(self, width: int = 110, explain: bool = False) -> str:
-        """For a terminal: the answer and every test; with `explain` the reasons and what each assumes."""
-        page = display.TextPage(width)
-        page.lines([f"{self.title}: {self.verdict}"], "bold")
-        page.tables(display.test_tables(self))
-        return page.text([*(words.explanations(self) if explain else []), *words.detail_lines(self)])
+    def page(self, width: int | None = None, details: bool = True, explain: bool = False) -> Iterator[Block]:
+        """Yield the answer and every test; with `explain` the reasons and what each assumes."""
+        yield Heading(self.title)
+        yield Answer.of(self.word, words.claim(self), words.figures(self))
+        yield from self.details(explain)
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row: what the overview shows, as numbers."""
-        return pd.DataFrame([_row(self)])
+    def details(self, explain: bool) -> Iterator[Block]:
+        """Yield what `--details` adds to the answer."""
+        yield from words.detail_lines(self)
+        yield from display.test_tables(self)
+        yield from words.explanations(self) if explain else ()
 
     def chart(self) -> Chart:
         """The ratio by every method that has an interval."""
@@ -116,9 +114,6 @@ class Comparison(Versus, display.Result):
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         printer.text(f"{self.title}: {self.verdict}")
-
-    def _repr_html_(self) -> str:
-        return for_notebook([self.title, self.verdict], display.test_tables(self), words.detail_lines(self))
 
 
 @dataclass(frozen=True)
@@ -153,7 +148,6 @@ class AuditResult(display.Result):
         level: of every interval.
         comparisons: one for each stratum and each group other than the baseline.
         forests: means over the strata, one for each group and its baseline.
-        forest: the only one of them, if there is one only.
         notes: what was left out of the table and why.
         values: what was compared.
         looks: those that the headlines count; None if the table is judged once.
@@ -171,7 +165,6 @@ class AuditResult(display.Result):
     rows: int
     level: float
     comparisons: tuple[Comparison, ...]
-    forest: Forest | None = None
     forests: tuple[Forest, ...] = ()
     notes: tuple[str, ...] = ()
     values: tuple[Strip, ...] = field(default=(), repr=False)
@@ -202,35 +195,32 @@ class AuditResult(display.Result):
             f"{c.title}, {self.value}, {words.seed_counts(c.seeds)}: {c.verdict}" for c in self.comparisons
         )
 
-    def to_text(self, width: int = 80, explain: bool = False, details: bool = False) -> str:
-        """One screen; with `details` every comparison and test, with `explain` why each was used."""
-        page = display.TextPage(width)
+    def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
+        """Yield one screen; with `details` every comparison and test, with `explain` why each was used."""
         if len(self.comparisons) > 1:
-            self.print_overview(page, details)
-        self.print_comparisons(page, details, explain)
-        return page.text((*self.notes, *([words.foot(self)] if details or explain else [])))
+            yield Heading(f"{self.value} across seeds | {self._size()}")
+            yield from self.overview(width, details)
+        yield from self.each(details, explain)
+        yield from map(Note, (*self.notes, *([words.foot(self)] if details or explain else [])))
 
-    def print_overview(self, page: display.TextPage, details: bool = False) -> None:
-        """Print how many comparisons have which verdict, the averages, and the ratios."""
-        page.lines([f"{self.value} across seeds | {self._size()}", ""])
+    def overview(self, width: int | None, details: bool = False) -> Iterator[Block]:
+        """Yield how many comparisons have which verdict, the averages, and the ratios."""
         for word, text in words.counted(self):
-            page.labelled(word, text)
-        page.lines([] if self.forests else [""])
-        several_pairs = len({(c.group, c.baseline) for c in self.comparisons}) > 1
+            yield Answer.of(word, text)
         if self.forests:
-            page.tables([display.averages_table(self)])
-        if (
-            words.omnibus_leads(self)
-            and not details
-            and all(c.word == "CAN'T TELL" for c in self.comparisons)
-        ):
+            yield display.averages_table(self)
+        elif width:
+            yield ""
+        settled = any(c.word != "CAN'T TELL" for c in self.comparisons)
+        if words.omnibus_leads(self) and not (details or settled):
             return
-        if self.by and several_pairs and not details:
-            page.tables([display.matrix_table(self, page.width, _ON_A_SCREEN)])
+        several_pairs = len({(c.group, c.baseline) for c in self.comparisons}) > 1
+        if width and self.by and several_pairs and not details:
+            yield display.matrix_table(self, width, _ON_A_SCREEN)
         else:
-            shown = display.MOST_ROWS if details else _ON_A_SCREEN
-            page.tables([display.overview_table(self, shown, p=details)])
-            page.lines(words.left_out(len(self.comparisons) - shown, "comparisons, "))
+            shown = len(self.comparisons) if width is None else display.MOST_ROWS if details else _ON_A_SCREEN
+            yield display.overview_table(self, shown, p=details or width is None)
+            yield from words.left_out(len(self.comparisons) - shown, "comparisons, ")
 
     def _size(self) -> str:
         """`3 groups x 8 datasets, 240 runs`."""
@@ -239,64 +229,23 @@ class AuditResult(display.Result):
         by = f" x {strata} {words.plural(self.by)}" if strata > 1 else ""
         return f"{groups} groups{by}, {self.rows:,} runs"
 
-    def print_comparisons(self, page: display.TextPage, details: bool, explain: bool = False) -> None:
-        """Print the only comparison with its runs, or on request each of them."""
-        if len(self.comparisons) == 1 or details or explain:
-            for c in self.comparisons:
-                self._print(page, c, details, explain)
-
-    def _print(self, page: display.TextPage, c: Comparison, details: bool, explain: bool) -> None:
-        page.lines([*([""] if len(self.comparisons) > 1 else []), words.title_line(self, c), ""])
-        beside = words.asides(c)
-        lead = [line for line in beside if line[0] == "Failures"] if words.failures_lead(c) else []
-        for label, text in (*lead, (c.word, words.claim(c)), ("", words.figures(c))):
-            page.labelled(label, text)
-        page.lines([""])
-        strips = [(arm_name(c.factor, strip.group), strip.values) for strip in reversed(self.strips(c))]
-        for line in strip_lines(strips, page.width):
-            page.console.print(Text(line), soft_wrap=True)
-        page.tables([display.groups_table(self, c)])
-        for label, text in beside:
-            if (label, text) not in lead:
-                page.labelled(label, text)
-        if details or explain:
-            page.lines(["", *words.detail_lines(c)])
-            page.tables(display.test_tables(c))
-            page.lines([*(words.explanations(c) if explain else []), f"* the headline: {c.headline.why}."])
-
-    def to_markdown(self, details: bool = False) -> str:
-        """The answer for a README or an issue; with `details` every test with its reason."""
-        out = []
-        if len(self.comparisons) > 1:
-            out = [f"- **{word}** {markdown_text(text)}" for word, text in words.counted(self)]
-            for table in display.summary_tables(self):
-                out += ["", *to_markdown(table).splitlines()]
-            out.append("")
-        for c in self.comparisons if details or len(self.comparisons) == 1 else ():
-            out += [f"## {markdown_text(words.title_line(self, c))}", ""]
-            out += [f"**{c.word}** {markdown_text(words.claim(c))}  ", markdown_text(words.figures(c)), ""]
-            out += [*to_markdown(display.groups_table(self, c)).splitlines(), ""]
-            out += [f"- {label}: {markdown_text(text)}" for label, text in words.asides(c)]
-            if details:
-                out += [f"- {markdown_text(line)}" for line in words.detail_lines(c)]
-                for table in display.test_tables(c):
-                    out += ["", *to_markdown(table).splitlines()]
-                out += ["", *(f"- {markdown_text(line)}" for line in words.explanations(c)), ""]
-        out += ["", *(markdown_text(note) for note in (*self.notes, words.foot(self)))]
-        return "\n".join(out) + "\n"
-
-    def to_latex(self, details: bool = False) -> str:
-        """The answer for a paper (booktabs); with `details` every test."""
-        out = ["% needs \\usepackage{booktabs}"]
-        if len(self.comparisons) > 1:
-            out += [f"{tex_text(words.summary(self))}\n", *map(to_latex, display.summary_tables(self))]
-        for c in self.comparisons if details or len(self.comparisons) == 1 else ():
-            tables = [display.groups_table(self, c), *(display.test_tables(c) if details else [])]
-            out.append(f"\\paragraph{{{tex_text(c.title)}}} {tex_text(c.verdict)}\n")
-            out += [f"{tex_text(f'{label}: {text}.')}\n" for label, text in words.asides(c)]
-            out += [to_latex(replace(t, title=f"{c.title}. {t.title}")) for t in tables]
-            out += [tex_comment(line) for line in words.explanations(c)] if details else []
-        return "\n".join([*out, tex_comment(words.foot(self))]) + "\n"
+    def each(self, details: bool, explain: bool = False) -> Iterator[Block]:
+        """Yield the only comparison with its runs, or on request each of them."""
+        for c in self.comparisons if len(self.comparisons) == 1 or details or explain else ():
+            yield from [""] if len(self.comparisons) > 1 else []
+            yield Heading(words.title_line(self, c))
+            beside = [Answer.of(*line) for line in words.asides(c)]
+            lead = [line for line in beside if line.label == "Failures"] if words.failures_lead(c) else []
+            yield from lead
+            yield Answer.of(c.word, words.claim(c), words.figures(c))
+            yield ""
+            yield Dots([(arm_name(c.factor, s.group), s.values) for s in reversed(self.strips(c))])
+            yield display.groups_table(self, c)
+            yield from (line for line in beside if line not in lead)
+            if details or explain:
+                yield ""
+                yield from c.details(explain)
+                yield f"* the headline: {c.headline.why}."
 
     def to_frame(self) -> pd.DataFrame:
         """One row per comparison: what the overview shows, as numbers."""
@@ -306,25 +255,13 @@ class AuditResult(display.Result):
         """The runs and ratios of one comparison; of several a forest, and the runs of a few."""
         return audit_chart(self)
 
-    def _repr_html_(self) -> str:
-        if len(self.comparisons) > 1:
-            lines, tables, beside = [words.summary(self)], [display.overview_table(self)], []
-            tables += [display.averages_table(self)] if self.forests else []
-        else:
-            c = self.comparisons[0]
-            lines, tables = [c.verdict], [display.groups_table(self, c)]
-            beside = [f"{label}: {text}" for label, text in words.asides(c)]
-        return for_notebook(
-            lines, tables, [*beside, *self.notes, words.foot(self)], notebook_picture(self.chart)
-        )
-
     def __repr__(self) -> str:
         many = f"{len(self.comparisons)} comparison{'s' * (len(self.comparisons) != 1)}"
         return f"<AuditResult of {self.source}: {self.value} by {self.group}, {many}>"
 
 
 def _row(c: Comparison) -> dict[str, Any]:
-    arm, baseline = c.pooled
+    (arm, baseline), interval = c.pooled, c.headline.shown_interval
     return {
         "stratum": joined_levels(c.stratum),
         "group": c.group,
@@ -335,23 +272,15 @@ def _row(c: Comparison) -> dict[str, Any]:
         "sd": arm.sd,
         "baseline_mean": baseline.mean,
         "baseline_sd": baseline.sd,
-        **headline_row(c.headline, c.p_adjusted, c.word),
-        "pooled_ratio": c.pooled_test.ratio,
-        "pooled_p": c.pooled_test.p,
-    }
-
-
-def headline_row(h: Headline, p_adjusted: float | None, word: Word) -> dict[str, Any]:
-    """The numbers of a headline, as columns of a frame."""
-    interval = h.shown_interval
-    return {
-        "ratio": h.ratio,
+        "ratio": c.headline.ratio,
         "low": None if interval is None else interval.low,
         "high": None if interval is None else interval.high,
-        "p": h.p,
-        "p_adjusted": p_adjusted,
-        "word": word,
-        "above_1": h.above_1,
-        "above_2": h.above_2,
-        "raw_ratio": h.raw_ratio,
+        "p": c.headline.p,
+        "p_adjusted": c.p_adjusted,
+        "word": c.word,
+        "above_1": c.headline.above_1,
+        "above_2": c.headline.above_2,
+        "raw_ratio": c.headline.raw_ratio,
+        "pooled_ratio": c.pooled_test.ratio,
+        "pooled_p": c.pooled_test.p,
     }

@@ -1,4 +1,4 @@
-"""Charts of runs and of variance ratios with their intervals: of an audit, and of sets compared."""
+"""Charts of runs and of variance ratios with their intervals."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from seedspread.render.chart import (
     floats,
     log_ticks,
 )
-from seedspread.runs.levels import arm_name, block_name, stratum_name
+from seedspread.runs.levels import arm_name, block_name
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison
-    from seedspread.analysis.sets import CompareResult
     from seedspread.stats.result import Headline, Interval
 
 # The headline has a colour that no arm has.
@@ -39,8 +38,8 @@ _SHOWN = (*_SEED_UNIT, "f")
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
 # Comparisons of which every run is drawn, and lines of a forest, that can be read in one picture.
 _MOST_DRAWN, MOST_LINES = 6, 80
-# Letters of a name that stand in one line beside a forest, and beside each of two panels.
-_NAME_LINE, _SETS_NAME_LINE = 55, 28
+# Letters of a name that stand in one line beside a forest.
+_NAME_LINE = 55
 
 
 @dataclass(frozen=True)
@@ -211,29 +210,3 @@ def methods_panel(c: Comparison, title: str, legend: Mapping[str, str] | None = 
 def arms_of(c: Comparison) -> str:
     """Which variance stands over which."""
     return f"{c.arm_name} over {c.baseline_name}"
-
-
-def sets_chart(result: CompareResult) -> Chart:
-    """The spread from set to set, and beside it each set's own ratios; of one setting its runs."""
-    spread = result.spread
-    if not result.agreements:
-        return audit_chart(spread)
-    lines = max(len(spread.comparisons), 3 * len(result.agreements))
-    if lines > MOST_LINES:
-        raise PlotError(f"a picture of {lines} ratios is not legible; take at most {MOST_LINES}")
-    several, first = len(result.names) > 2, result.names[0]
-    changes = [
-        Line.of(c.headline, c.title if several else stratum_name(c.by, c.stratum)) for c in spread.comparisons
-    ]
-    ratios: list[Line] = []
-    for a in result.agreements:  # the ratio in either set, and under them what one is over the other
-        own, other = (answer.headline for answer in a.answers)
-        ratios.append(Line.of(own, f"{a.title}: {a.first}", COLOURS[0]))
-        ratios.append(Line.of(other, a.source, COLOURS[1]))
-        ratios.append(Line.of(a.headline, f"{a.source} over {a.first}"))
-    title = f"variance, all over {first}" if several else f"variance, {result.names[1]} over {first}"
-    axis = f"ratio, {spread.level:.0%} interval, adjusted"
-    panels = lines_panel(changes, axis, title), lines_panel(ratios, axis, "the arms' ratios in each set")
-    rows = max(sum(-(-len(name) // _SETS_NAME_LINE) for _, name in panel.y.ticks) for panel in panels)
-    scale = f"{spread.rows:,} runs from {spread.source}"
-    return Chart("compare", "", "", "", panels, scale, height=max(1.0, 0.5 + 0.06 * rows))

@@ -9,15 +9,16 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from seedspread.analysis import display, words
+from seedspread.analysis import words
+from seedspread.analysis.display import Answer, Block, Heading, Note, Result
 from seedspread.analysis.judgement import word_of
 from seedspread.analysis.samples import arms_by_stratum
 from seedspread.render.table import Table, head_of
 from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
-from seedspread.stats.churn import churn_of
 from seedspread.stats.classic import seed_means_test
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.result import Interval, Word
+from seedspread.stats.seed_summaries import churn_of
 from seedspread.tables.columns import Columns
 from seedspread.tables.predictions import predictions_in
 from seedspread.tables.question import Question, Rows, TableError, with_known_arguments
@@ -65,7 +66,7 @@ class ChurnComparison:
 
 
 @dataclass(frozen=True, eq=False)
-class ChurnResult(display.Result):
+class ChurnResult(Result):
     """How often two seeds disagree on an example.
 
     Attributes:
@@ -89,16 +90,15 @@ class ChurnResult(display.Result):
         frames = {name: getattr(self, name).to_dict("records") for name in ("groups", "flips")}
         return vars(self) | {"comparisons": [asdict(c) for c in self.comparisons]} | frames
 
-    def to_text(self, width: int = 80) -> str:
-        """One screen: the verdicts, the groups, and the examples on which seeds disagree most."""
-        page, groups = display.TextPage(width), self.groups
-        sizes = f"{groups['runs'].sum():,} runs, {groups['examples'].max():,} test examples"
-        page.lines([f"churn of {self.what} | {sizes}", ""])
+    def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
+        """Yield the verdicts, the groups, and the examples on which seeds disagree most."""
+        sizes = f"{self.groups['runs'].sum():,} runs, {self.groups['examples'].max():,} test examples"
+        yield Heading(f"churn of {self.what} | {sizes}")
         for c in self.comparisons:
-            page.labelled(c.word, f"{c.title}: {c.claim}" if len(self.comparisons) > 1 else c.claim)
-            page.labelled("", c.figures)
-        page.tables(self.tables())
-        return page.text(self.notes)
+            where = f"{c.title}: " if len(self.comparisons) > 1 else ""
+            yield Answer.of(c.word, f"{where}{c.claim}", c.figures)
+        yield from self.tables()
+        yield from map(Note, self.notes)
 
     def tables(self) -> list[Table]:
         """The groups, and the examples on which seeds disagree most."""

@@ -1,6 +1,6 @@
 """Variance components of a table of runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, Unpack
@@ -11,11 +11,8 @@ from scipy import stats
 
 from seedspread.analysis import words
 from seedspread.analysis.audit import check_options
-from seedspread.analysis.display import Result, TextPage, components_tables
+from seedspread.analysis.display import Block, Heading, Note, Result, components_tables
 from seedspread.analysis.samples import arms_by_stratum, noise_of_test_set
-from seedspread.render.latex import tex_text, to_latex
-from seedspread.render.table import markdown_text, to_markdown
-from seedspread.render.web import for_notebook
 from seedspread.runs.levels import Levels, arm_name, joined_levels, level_name, stratum_name
 from seedspread.runs.metrics import metric_of
 from seedspread.stats import components as model
@@ -43,16 +40,12 @@ class Component:
 
     key: str  # `seed`, `noise`, `together` (what sources of randomness do only together), or a source's name
     name: str
-    levels: int | None  # how many seeds of this kind the group has; None for noise
     variance: float  # by restricted maximum likelihood; zero or more
     # From the profile of that likelihood; it begins at zero where the data admit it.
     interval: Interval | None
     share: float  # of the total, from 0 to 1
     unbiased: float | None = None  # from mean squares, which may be negative; None where the design has none
-    # Of the hypothesis that it is zero, by `test` (`exact F` with `df`, or `likelihood ratio`).
-    p: float | None = None
-    test: str = ""
-    df: tuple[int, ...] = ()
+    p: float | None = None  # of the hypothesis that it is zero: an exact F test, or a likelihood ratio
 
 
 @dataclass(frozen=True)
@@ -90,8 +83,6 @@ class ComponentContrast:
     variances: tuple[float, float]
     ratio: float | None  # None where both variances are zero, infinite where the baseline's is
     ratio_interval: Interval  # `high` is infinite where the baseline's variance may be zero
-    difference: float  # the group's variance less the baseline's
-    difference_interval: Interval
     p: float  # of no difference (likelihood ratio)
 
 
@@ -157,7 +148,7 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
     if rest is not sample:  # what is known of the other runs, and that these factors make no variance
         found = split(rest, level, floor)
         arm, idle = found.arm, f"runs that vary {' or '.join(names)} alone hardly differ"
-        none = [Component(name, name, None, 0.0, None, 0.0) for name in names if arm.components]
+        none = [Component(name, name, 0.0, None, 0.0) for name in names if arm.components]
         every, note = (*arm.components, *none), "; ".join(filter(None, (arm.note, idle)))
         arm = replace(arm, runs=blank.runs, seeds=blank.seeds, components=every, note=note)
         return replace(found, arm=arm)
@@ -182,7 +173,7 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
         for name, part, curve, (low, high) in parts
     ]
     if made.copies:
-        components.append(Component(model.NOISE, _NAMES[model.NOISE], None, 0.0, None, 0.0, unbiased=0.0))
+        components.append(Component(model.NOISE, _NAMES[model.NOISE], 0.0, None, 0.0, unbiased=0.0))
     arm = replace(blank, components=tuple(components), total=total * unit, note=_not_told(made))
     return Split(arm, dict(zip(made.names, curves, strict=True)), unit)
 
@@ -206,18 +197,18 @@ def _not_told(made: model.Design) -> str:
 
 
 def _component(made: model.Design, name: str, variance: float, share: float, curve: model.Curve) -> Component:
-    whole = Component(name, _NAMES.get(name, name), made.levels.get(name), variance, None, share)
+    whole = Component(name, _NAMES.get(name, name), variance, None, share)
     if name == model.NOISE:
         return replace(whole, unbiased=made.noise)
     squares = made.mean_squares.get(name)
     if squares is not None and not made.copies and np.isfinite(curve.drops[0]):
-        return replace(whole, unbiased=squares.estimate, p=squares.p, test="exact F", df=squares.df)
+        return replace(whole, unbiased=squares.estimate, p=squares.p)
     if model.NOISE not in made.names and not made.copies:
         return whole  # it has the noise in it: it cannot be zero
     # Zero is the end of what is possible: half of the likelihood ratios would be zero.
     drop = float(curve.drops[0])
     p = float(stats.chi2.sf(drop, 1)) / 2 if variance > 0 else 1.0
-    return replace(whole, p=p, test="likelihood ratio")
+    return replace(whole, p=p)
 
 
 def compare_splits(stratum: str, first: Split, second: Split, level: float) -> ArmsCompared | None:
@@ -229,9 +220,8 @@ def compare_splits(stratum: str, first: Split, second: Split, level: float) -> A
             continue
         found = model.contrast(curve, second.curves[key], (first.unit, second.unit), level)
         ratio = a.variance / b.variance if b.variance else np.inf if a.variance else None
-        ends, difference = Interval(*found.ratio, level), Interval(*found.difference, level)
-        variances, less = (a.variance, b.variance), a.variance - b.variance
-        contrasts.append(ComponentContrast(key, a.name, variances, ratio, ends, less, difference, found.p))
+        ends, variances = Interval(*found.ratio, level), (a.variance, b.variance)
+        contrasts.append(ComponentContrast(key, a.name, variances, ratio, ends, found.p))
     if not contrasts:
         return None
     sentence = words.comparison_sentence(stratum, pair, contrasts)
@@ -288,35 +278,13 @@ class ComponentsResult(Result):
         )
         return [*self.notes, *([explained] if at_zero else []), foot]
 
-    def to_text(self, width: int = 110) -> str:
-        page = TextPage(width)
+    def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
+        """Yield where the variance of each stratum sits, and its components."""
         for stratum in self.strata:
-            if stratum.title:
-                page.title(stratum.title)
-            page.lines(stratum.sentences, "bold")
-            page.tables(components_tables(stratum))
-        return page.text(self._notes())
-
-    def to_markdown(self) -> str:
-        """Tables for a README or an issue."""
-        out = []
-        for stratum in self.strata:
-            out += [f"## {markdown_text(stratum.title)}", ""] if stratum.title else []
-            out += [f"- {markdown_text(line)}" for line in stratum.sentences]
-            for table in components_tables(stratum):
-                out += ["", *to_markdown(table).splitlines()]
-            out.append("")
-        return "\n".join([*out, *map(markdown_text, self._notes())]) + "\n"
-
-    def to_latex(self) -> str:
-        """Tables for a paper (booktabs)."""
-        out = ["% needs \\usepackage{booktabs}"]
-        for stratum in self.strata:
-            out += [f"{tex_text(line)}\n" for line in stratum.sentences]
-            before = f"{stratum.title}. " if stratum.title else ""
-            tables = components_tables(stratum)
-            out += [to_latex(replace(table, title=before + table.title)) for table in tables]
-        return "\n".join([*out, *(f"{tex_text(note)}\n" for note in self._notes())])
+            yield from [Heading(stratum.title)] if stratum.title else []
+            yield from stratum.sentences
+            yield from components_tables(stratum)
+        yield from map(Note, self._notes())
 
     def to_frame(self) -> pd.DataFrame:
         """One row per component of a group, as numbers."""
@@ -334,14 +302,6 @@ class ComponentsResult(Result):
     def __repr__(self) -> str:
         arms = len({arm.group for stratum in self.strata for arm in stratum.arms})
         return f"<ComponentsResult of {self.source}: {self.value}, {arms} arm{'s' * (arms != 1)}>"
-
-    def _repr_html_(self) -> str:
-        lines, tables = [], []
-        for stratum in self.strata:
-            before = f"{stratum.title}: " if stratum.title else ""
-            lines += [before + line for line in stratum.sentences]
-            tables += [replace(t, title=before + t.title) for t in components_tables(stratum)]
-        return for_notebook(lines, tables, self._notes())
 
 
 # Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.

@@ -1,6 +1,6 @@
 """The spread over training: mean, band and sd across seeds by step."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -8,13 +8,13 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from seedspread.analysis import display
 from seedspread.analysis.audit import check_options
+from seedspread.analysis.display import Block, Heading, Note, Result
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, PlotError, check_picture, floats
 from seedspread.render.table import Table, head_of
 from seedspread.runs.levels import arm_name, stratum_name
-from seedspread.stats.curves import curve_over_seeds
 from seedspread.stats.groups import Floats
+from seedspread.stats.seed_summaries import curve_over_seeds
 from seedspread.tables.columns import combined, levels_in, numbers_in
 from seedspread.tables.curves import curve_table
 from seedspread.tables.question import Question, Rows, TableError, with_known_arguments
@@ -32,7 +32,7 @@ _COLUMNS = ["stratum", "group", "step", "n", "mean", "sd", "sd_low", "sd_high"]
 
 
 @dataclass(frozen=True, eq=False)
-class CurvesResult(display.Result):
+class CurvesResult(Result):
     """Mean and sd across seeds by step.
 
     Attributes:
@@ -54,13 +54,13 @@ class CurvesResult(display.Result):
         """All of it, as JSON has it."""
         return vars(self) | {"frame": self.frame.to_dict("records")}
 
-    def to_text(self, width: int = 80) -> str:
-        """Mean and sd at a few steps; `frame` and the picture have all of them."""
-        page, steps = display.TextPage(width), self.frame["step"]
+    def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
+        """Yield mean and sd at a few steps; `frame` and the picture have all of them."""
+        steps = self.frame["step"]
         span = f"{self.step} {_plain(steps.min())} to {_plain(steps.max())}"
-        page.lines([f"{self.metric} over training | {self.runs:,} runs, {span}", ""])
-        page.tables([self.table()])
-        return page.text(self.notes)
+        yield Heading(f"{self.metric} over training | {self.runs:,} runs, {span}")
+        yield self.table()
+        yield from map(Note, self.notes)
 
     def table(self) -> Table:
         """Seeds, mean and sd at a few steps, which half of the seeds reach."""

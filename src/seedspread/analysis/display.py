@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rich.text import Text
 
 from seedspread.analysis import words
 from seedspread.render.chart import Chart, PlotError
-from seedspread.render.latex import tex_text, to_latex
+from seedspread.render.latex import tex_comment, tex_text, to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
-from seedspread.render.terminal import Terminal, to_rich
+from seedspread.render.terminal import Terminal, strip_lines, to_rich
+from seedspread.render.web import for_notebook, notebook_picture
 from seedspread.runs.levels import arm_name, block_name, stratum_name
 from seedspread.stats.result import FailureModel, Summary
 
@@ -30,11 +31,56 @@ if TYPE_CHECKING:
     from seedspread.analysis.sets import Agreement
 
 _Judged = TypeVar("_Judged", "Comparison", "Agreement")
+_Kind = TypeVar("_Kind")
+ColorSystem = Literal["auto", "standard", "256", "truecolor", "windows"]  # as rich names them
 
 # Rows that fit a screen; of more comparisons those with the smallest p values are shown.
 MOST_ROWS = 30
 # Letters of the longest verdict and label before a line, and of a group's name over its means.
 _LABEL, _SHORT = 10, 15
+# Letters in a line of a notebook.
+_WIDE = 110
+_STYLES = {
+    "YES": "bold green", "NO": "bold blue", "MAYBE": "bold yellow", "CAN'T TELL": "bold",
+    "PASS": "bold green", "FAIL": "bold red", "BOUND": "bold",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The title of a page or of a part of it."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A verdict with its claim and its figures, or what is beside it: `Means`, `Power`, `Caution`."""
+
+    label: str
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, label: str, *texts: str) -> Answer:
+        return cls(label, tuple(filter(None, texts)))
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Runs as dots, on one axis; only a terminal shows them."""
+
+    strips: Sequence[tuple[str, Sequence[float]]]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What to know about the data and the method; a comment in LaTeX."""
+
+    text: str
+
+
+# What a page is made of; a text is a paragraph.
+Block = Heading | Answer | Dots | Note | Table | str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,8 +91,14 @@ class Result:
         """All of it, as JSON has it."""
         return asdict(self)
 
-    def to_text(self, width: int = 110) -> str:
-        """For a terminal."""
+    def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
+        """Yield what it shows.
+
+        Args:
+            width: of a terminal; None for a document, which has room for whole tables.
+            details: whether to show everything.
+            explain: whether to give reasons.
+        """
         raise NotImplementedError
 
     def chart(self) -> Chart:
@@ -56,6 +108,35 @@ class Result:
     def to_json(self) -> str:
         """Everything; a number that is not finite is null."""
         return json.dumps(_plain(self.as_values()), indent=2, allow_nan=False)
+
+    def to_text(
+        self, width: int = 80, details: bool = False, explain: bool = False, color: ColorSystem | None = None
+    ) -> str:
+        """For a terminal; plain unless `color` says what it can show."""
+        out = StringIO()
+        own = {"force_terminal": True, "color_system": color} if color else {"color_system": None}
+        console = Terminal(file=out, width=width, legacy_windows=False, **own)
+        for block in self.page(width, details, explain):
+            _print(console, block)
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+    def to_markdown(self, details: bool = False) -> str:
+        """For a README or an issue."""
+        return "\n".join(line for block in self.page(None, details, details) for line in _markdown(block))
+
+    def to_latex(self, details: bool = False) -> str:
+        """For a paper (booktabs)."""
+        lines = [line for block in self.page(None, details, details) for line in _latex(block)]
+        return "\n".join(["% needs \\usepackage{booktabs}", *lines]) + "\n"
+
+    def _repr_html_(self) -> str:
+        blocks = list(self.page(_WIDE))
+        lines = [
+            ": ".join((b.label, *b.texts)) if b.label else "; ".join(b.texts) for b in _of(Answer, blocks)
+        ]
+        lines = [*(b.text for b in _of(Heading, blocks)), *lines, *filter(None, _of(str, blocks))]
+        notes = [b.text for b in _of(Note, blocks)]
+        return for_notebook(lines, _of(Table, blocks), notes, notebook_picture(self.chart))
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """A figure of its chart; on `ax` the chart's first panel alone."""
@@ -97,71 +178,60 @@ def _plain(value: Any) -> Any:
     return value
 
 
-class TextPage:
-    """Plain text of a width, line by line and table by table."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self._file = StringIO()
-        self.console = Terminal(file=self._file, width=width, color_system=None, legacy_windows=False)
-
-    def title(self, text: str) -> None:
-        self.console.rule(Text(text))
-
-    def lines(self, lines: Iterable[str], style: str = "") -> None:
-        for line in lines:
-            self.console.print(Text(line, style=style))
-
-    def labelled(self, label: str, text: str) -> None:
-        """Print a text beside its label, further lines under the text; nothing if there is no text."""
-        room = max(self.width - _LABEL - 4, 30)
-        for k, line in enumerate(textwrap.wrap(text, room, break_on_hyphens=False)):
-            self.console.print(Text(f"  {label if k == 0 else '':<{_LABEL}}  {line}"), soft_wrap=True)
-
-    def tables(self, tables: Iterable[Table]) -> None:
-        for table in tables:
-            self.console.print(to_rich(table))
-
-    def text(self, notes: Sequence[str] = ()) -> str:
-        """All of it, with notes at its end."""
-        self.lines(notes, "dim")
-        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines())
+def _of(kind: type[_Kind], blocks: Iterable[Block]) -> list[_Kind]:
+    return [block for block in blocks if isinstance(block, kind)]
 
 
-class Listed(Result):
-    """A result that is a title, an answer to each question, tables and notes."""
+def _print(console: Terminal, block: Block) -> None:
+    match block:
+        case Heading(text):
+            console.print(Text(text, style="bold"))
+            console.print()
+        case Answer(label, texts):
+            room, style = max(console.width - _LABEL - 4, 30), _STYLES.get(label, "")
+            lines = [line for text in texts for line in wrap(text, room, break_on_hyphens=False)]
+            for k, line in enumerate(lines):
+                shown = Text(f"  {label if k == 0 else '':<{_LABEL}}  ", style=style).append(line, "none")
+                console.print(shown, soft_wrap=True)
+        case Dots(strips):
+            for line in strip_lines(strips, console.width):
+                console.print(Text(line), soft_wrap=True)
+        case Note(text):
+            console.print(Text(text, style="dim"))
+        case str():
+            console.print(Text(block))
+        case _:
+            console.print(to_rich(block, _STYLES))
 
-    notes: tuple[str, ...]
 
-    def title(self) -> str:
-        raise NotImplementedError
+def _markdown(block: Block) -> list[str]:
+    match block:
+        case Heading(text):
+            return [f"## {markdown_text(text)}", ""]
+        case Answer(label, texts):
+            return [f"- **{label}** {markdown_text('; '.join(texts))}" if texts else ""]
+        case Dots():
+            return []
+        case Note(text) | str(text):
+            return ["", markdown_text(text)] if text else [""]
+        case _:
+            return ["", to_markdown(block)]
 
-    def answers(self) -> list[tuple[str, str]]:
-        """Return every verdict, and what it is about."""
-        raise NotImplementedError
 
-    def tables(self) -> list[Table]:
-        raise NotImplementedError
-
-    def to_text(self, width: int = 110) -> str:
-        page = TextPage(width)
-        page.lines([self.title(), ""])
-        for label, text in self.answers():
-            page.labelled(label, text)
-        page.lines([""])
-        page.tables(self.tables())
-        return page.text(self.notes)
-
-    def to_markdown(self) -> str:
-        """For a README or an issue."""
-        lines = "\n".join(f"- **{word}** {markdown_text(text)}" for word, text in self.answers())
-        notes = "\n".join(f"- {markdown_text(note)}" for note in self.notes)
-        return "\n\n".join([lines, *map(to_markdown, self.tables()), notes]) + "\n"
-
-    def to_latex(self) -> str:
-        """For a paper (booktabs)."""
-        lines = [tex_text(f"{word}: {text}.") + "\n" for word, text in self.answers()]
-        return "\n".join(["% needs \\usepackage{booktabs}", *lines, *map(to_latex, self.tables())])
+def _latex(block: Block) -> list[str]:
+    match block:
+        case Heading(text):
+            return [f"\\paragraph{{{tex_text(text)}}}"]
+        case Answer(label, texts):
+            return [f"\\textbf{{{tex_text(label)}}} {tex_text('; '.join(texts))}.\n"] if texts else []
+        case Dots():
+            return []
+        case Note(text):
+            return [tex_comment(text)]
+        case str():
+            return [tex_text(block) + "\n"] if block else []
+        case _:
+            return [to_latex(block)]
 
 
 def table_of(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]], name: str = "") -> Table:
@@ -204,11 +274,6 @@ def overview_table(audit: AuditResult, most: int | None = MOST_ROWS, p: bool = T
     adjusted = f"; adjusted for {first.family} comparisons" if first.family > 1 else ""
     title = f"{audit.value}: mean ± sd, and the variance ratio{over}{adjusted}"
     return table_of(title, headings, rows, "overview")
-
-
-def summary_tables(audit: AuditResult) -> list[Table]:
-    """The averages, if there are some, and all comparisons."""
-    return [*([averages_table(audit)] if audit.forests else []), overview_table(audit, most=None)]
 
 
 def averages_table(audit: AuditResult) -> Table:
@@ -320,14 +385,12 @@ def components_tables(stratum: Components) -> list[Table]:
     tables = [
         table_of("Variance components", headings, (row for arm in stratum.arms for row in _arm_rows(arm)))
     ]
-    headings = ("component", "ratio", "interval", "difference", "interval", "p")
     for found in stratum.comparisons:
-        rows = []
-        for c in found.components:
-            ratio = words.number(c.ratio), words.between(c.ratio_interval)
-            difference = words.number(c.difference), words.between(c.difference_interval)
-            rows.append((c.name, *ratio, *difference, words.p_value(c.p)))
-        tables.append(table_of(found.title, headings, rows))
+        rows = [
+            (c.name, words.number(c.ratio), words.between(c.ratio_interval), words.p_value(c.p))
+            for c in found.components
+        ]
+        tables.append(table_of(found.title, ("component", "ratio", "interval", "p"), rows))
     return tables
 
 
@@ -351,36 +414,27 @@ def _arm_rows(arm: ArmComponents) -> list[tuple[str, ...]]:
     return rows
 
 
-def agreement_table(found: tuple[Agreement, ...], most: int | None = None, width: int | None = None) -> Table:
+def agreement_table(found: tuple[Agreement, ...], most: int | None = None) -> Table:
     """A row for each question: the ratio in either set, the ratio of these, and whether they agree.
 
-    Args:
-        found: the questions.
-        most: rows to show at most; those with the smallest p values.
-        width: of a terminal: the intervals of each set are left out where there is no room for them.
+    Of more than `most`, those with the smallest p values are shown.
     """
-    shown, first = _smallest_p(found, most), found[0]
+    first = found[0]
     several, over = len({(a.source, a.first) for a in found}) > 1, f"over {first.first}"
-    sets = (
-        ("set", first.first, "ratio", over)
-        if several
-        else (first.first, first.source, f"{first.source} {over}")
-    )
+    sets = [first.first, *(["ratio", over] if several else [first.source, f"{first.source} {over}"])]
     interval = first.headline.shown_interval
     level = f"{interval.level:.0%} " if interval else ""
-    headings = ("comparison", *sets, f"{level}interval", "p", "the sets")
-    for intervals in (True, False):
-        rows = []
-        for a in shown:
-            ratios = (
-                words.two(h.ratio)
-                + (f" ({words.ends(h.shown_interval)})" if intervals and h.shown_interval else "")
-                for h in (answer.headline for answer in a.answers)
-            )
-            both = words.two(a.headline.ratio), words.ends(a.headline.shown_interval)
-            said = words.p_value(a.p_adjusted), words.AGREEMENT[a.word]
-            rows.append((a.title, *((a.source,) if several else ()), *ratios, *both, *said))
-        widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-        if width is None or sum(widths) + 3 * len(widths) <= width:
-            break
+    rows = [
+        (
+            a.title,
+            *((a.source,) if several else ()),
+            *(words.two(answer.headline.ratio) for answer in a.answers),
+            words.two(a.headline.ratio),
+            words.ends(a.headline.shown_interval),
+            words.p_value(a.p_adjusted),
+            words.AGREEMENT[a.word],
+        )
+        for a in _smallest_p(found, most)
+    ]
+    headings = ("comparison", *(["set"] if several else []), *sets, f"{level}CI", "p", "the sets")
     return table_of("Variance ratios in each set", headings, rows, "agreement")

@@ -1,4 +1,4 @@
-"""Several factors at once: what each does to the spread over seeds, and to the mean."""
+"""Several factors at once: what each does to the spread over seeds."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,14 +9,14 @@ from typing import Unpack
 import numpy as np
 
 from seedspread.analysis.audit import check_options, metric_of_runs, rescaled
-from seedspread.analysis.display import Listed, table_of
+from seedspread.analysis.display import Answer, Block, Heading, Note, Result, table_of
 from seedspread.analysis.judgement import beyond, word_of
 from seedspread.analysis.samples import arms_by_stratum
 from seedspread.analysis.sd import has_sd, successful
-from seedspread.analysis.words import ends, p_phrase, p_value, signed, signed_ends, times, two
+from seedspread.analysis.words import ends, p_phrase, p_value, times, two
 from seedspread.render.table import Table
 from seedspread.runs.levels import Levels, as_number, setting_name
-from seedspread.stats.dispersion import FEWEST_IN_CELL, Dispersion, mean_test
+from seedspread.stats.dispersion import FEWEST_IN_CELL, Dispersion
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.result import Estimate, Scale, Word
@@ -38,9 +38,7 @@ class Effect:
     # Of the variances, averaged evenly over the levels of other factors; of an interaction, the ratio of the
     # ratios at two levels. Its interval is adjusted as p is.
     ratio: Estimate | None = None
-    difference: Estimate | None = None  # of the means, alike, but not adjusted
     p: float | None = None  # of no effect on the spread, adjusted over the terms (Bonferroni)
-    mean_p: float | None = None  # of none on the mean
     word: Word | None = None
 
     @property
@@ -49,8 +47,8 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class FactorsResult(Listed):
-    """What each factor does to spread and mean, their interactions, and what these leave unexplained."""
+class FactorsResult(Result):
+    """What each factor does to the spread, their interactions, and what these leave unexplained."""
 
     source: str
     value: str
@@ -64,10 +62,16 @@ class FactorsResult(Listed):
     effects: tuple[Effect, ...]
     notes: tuple[str, ...]
 
-    def title(self) -> str:
+    def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
+        """Yield the verdict on each term, and the table of effects."""
         seeds = " to ".join(map(str, dict.fromkeys(self.seeds)))
         design = f"{' x '.join(self.factors)}, {self.cells} cells of {seeds} seeds"
-        return f"{self.value} across seeds | {design}, {self.runs:,} runs"
+        yield Heading(f"{self.value} across seeds | {design}, {self.runs:,} runs")
+        for answer in self.answers():
+            yield Answer.of(*answer)
+        yield ""
+        yield self.table()
+        yield from map(Note, self.notes)
 
     def answers(self) -> list[tuple[str, str]]:
         """The terms by their verdict on the spread."""
@@ -85,20 +89,14 @@ class FactorsResult(Listed):
         level = self.level if ratio.interval is None else ratio.interval.level
         return ends(ratio.interval) + (f" ({level:.0%})" if level != self.level else "")
 
-    def tables(self) -> list[Table]:
-        spread, mean = [], []
+    def table(self) -> Table:
+        rows = []
         for e in self.effects:
             ratio = (two(e.ratio.value), self._ends(e.ratio)) if e.ratio else ("-", "-")
-            spread.append((e.name, *ratio, p_value(e.p), e.word or ""))
-            d = e.difference
-            change = (signed(d.value), signed_ends(d.interval)) if d else ("-", "-")
-            mean.append((e.name, *change, p_value(e.mean_p)))
-        ci, family = f"{self.level:.0%} CI", sum(e.p is not None for e in self.effects)
-        title = f"Spread: variance ratios, adjusted for {family} terms"
-        return [
-            table_of(title, ("term", "ratio", ci, "p", "verdict"), spread, "factors-spread"),
-            table_of("Mean, not adjusted", ("term", "difference", ci, "p"), mean, "factors-mean"),
-        ]
+            rows.append((e.name, *ratio, p_value(e.p), e.word or ""))
+        family = sum(e.p is not None for e in self.effects)
+        headings = ("term", "ratio", f"{self.level:.0%} CI", "p", "verdict")
+        return table_of(f"Variance ratios, adjusted for {family} terms", headings, rows, "factors")
 
 
 def _claim(e: Effect) -> str:
@@ -185,7 +183,7 @@ def audit_factors(
     scale: Scale | None = None,
     **rows: Unpack[Rows],
 ) -> FactorsResult:
-    """What does each of several factors do to the spread over seeds, and to the mean?
+    """What does each of several factors do to the spread over seeds?
 
     Args:
         table: as `audit` takes it.
@@ -229,7 +227,7 @@ def audit_factors(
         )
     fit, sizes = Dispersion(cells, x), [len(cell.seed_codes) for cell in cells]
     notes = [
-        (fit.shared, f"All cells have the same {sizes[0]} seeds, which are blocks in both tables."),
+        (fit.shared, f"All cells have the same {sizes[0]} seeds, which are blocks."),
         (
             min(sizes) < FEWEST_SEEDS,
             f"Error rates are not known for fewer than {FEWEST_SEEDS} seeds in a cell.",
@@ -238,7 +236,7 @@ def audit_factors(
     ]
     return FactorsResult(
         runs.source, runs.columns.value, names, len(runs.frame), len(cells), (min(sizes), max(sizes)),
-        fit.shared, level, equivalence, tuple(_effects(terms, cells, fit, level, equivalence)),
+        fit.shared, level, equivalence, tuple(_effects(terms, fit, level, equivalence)),
         (*runs.notes, *(note for is_so, note in notes if is_so)),
     )  # fmt: skip
 
@@ -270,13 +268,10 @@ def _check_cells(names: Sequence[str], found: dict[Levels, Group]) -> None:
             raise TableError(f"all values of {where} are equal, so there is no variance to explain")
 
 
-def _effects(
-    terms: Sequence[_Term], cells: Sequence[Group], fit: Dispersion, level: float, equivalence: float
-) -> Iterator[Effect]:
+def _effects(terms: Sequence[_Term], fit: Dispersion, level: float, equivalence: float) -> Iterator[Effect]:
     """Yield each term with its contrasts, adjusted over the terms."""
-    free = len(cells) - fit.x.shape[1]
+    free = len(fit.means) - fit.x.shape[1]
     family, alpha = len(terms) + (free > 0), 1 - level
-    weights: Floats = np.asarray(np.linalg.pinv(fit.x), float)  # (p, c): coefficients of the cells' means
     for term in terms:
         columns, shown = term.columns, term.contrasts()
         p, alone = min(family * fit.p(columns), 1.0), columns.stop - columns.start == 1
@@ -289,14 +284,12 @@ def _effects(
                 word, tails = "NO", 2
             interval = interval_of(estimate, 1 - tails * alpha / family / len(shown))
             ratio = Estimate(ratio_at(estimate, 0.5), replace(interval, level=1 - tails * alpha))
-            difference, mean_p = mean_test(cells, (contrast @ weights)[:, None], level)
-            rows.append(Effect(term.name, name, ratio, difference, mean_p=mean_p))
+            rows.append(Effect(term.name, name, ratio))
         if alone:
             yield replace(rows[0], p=p, word=word)
             continue
-        yield Effect(term.name, p=p, mean_p=mean_test(cells, weights[columns].T, level)[1], word=word)
+        yield Effect(term.name, p=p, word=word)
         yield from rows
     if free:
         p = min(family * fit.p_left_over, 1.0)
-        beside = np.asarray(np.linalg.svd(fit.x)[0][:, -free:], float)
-        yield Effect(REST, p=p, mean_p=mean_test(cells, beside, level)[1], word=word_of(p, alpha))
+        yield Effect(REST, p=p, word=word_of(p, alpha))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import floor, inf, log, log10
+from math import floor, inf, log10
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -12,12 +12,10 @@ import numpy as np
 import pandas as pd
 
 from seedspread.analysis.audit import metric_of_runs
-from seedspread.analysis.display import Result, TextPage
+from seedspread.analysis.display import Answer, Block, Note, Result
 from seedspread.analysis.sets import RunSet, join
 from seedspread.analysis.words import p_phrase, p_value, signed, two
-from seedspread.render.chart import COLOURS, GREY, Axis, Chart, Mark, Panel, PlotError, floats
-from seedspread.render.latex import to_latex
-from seedspread.render.table import Column, Table, markdown_text, to_markdown
+from seedspread.render.table import Column, Table
 from seedspread.runs.levels import arm_name, counted_runs, several, stratum_name
 from seedspread.runs.metrics import Better, Metric, direction_of
 from seedspread.runs.store import Store, is_store
@@ -44,11 +42,10 @@ from seedspread.tables.read import Table as ReadTable
 Verdict = Literal["FAIL", "CAN'T TELL", "PASS", "BOUND"]
 _EXITS: dict[Verdict, int] = {"FAIL": 1, "CAN'T TELL": 3, "PASS": 0, "BOUND": 0}
 _FEWEST_PAST = 3
-_POWER = 0.8
 # A single run among several is far off if its own p value is so many times smaller than alpha.
 _FAR = 500
-# Panels of a picture, and rows whose details are printed unasked if there are no new runs.
-_MOST_DRAWN, _FEW = 12, 3
+# Gates whose details are printed unasked if there are no new runs.
+_FEW = 3
 
 
 @dataclass(frozen=True)
@@ -58,14 +55,13 @@ class Rules:
     alpha: float = 0.05
     confidence: float = 0.95
     margin: float | None = None
-    equivalence: float | None = None
     two_sided: bool = False
     chance: float | None = None
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
             ("--alpha", self.alpha, 0, 0.5), ("--confidence", self.confidence, 0, 1),
-            ("--margin", self.margin, 0, inf), ("--equivalence", self.equivalence, 1, inf),
+            ("--margin", self.margin, 0, inf),
         ):  # fmt: skip
             if value is not None and not low < value < high:
                 beyond = f"above {low}" if high == inf else f"between {low} and {high}"
@@ -97,8 +93,6 @@ class Gate:
     new: Sample | None
     # On the side on which runs are worse; on both sides if the gate is two-sided.
     bounds: tuple[Bound, ...] = ()
-    # By the number of new runs, the drop of their mean that is shown with power 0.8.
-    detects: dict[int, float] = field(default_factory=dict)
     difference: float | None = None  # of the means, new minus past; its interval has the level 1 - 2 alpha
     interval: tuple[float, float] | None = None
     test: str = ""
@@ -196,7 +190,7 @@ class GateResult(Result):
         return tolerance.fewest_runs(*_per_side(self.rules))
 
     def details(self, g: Gate) -> list[str]:
-        """Return how the bound was made, what can be detected, and what was tested."""
+        """Return how the bound was made, and what was tested."""
         many, out = len(g.past.values), []
         if g.bounds:
             made = {
@@ -205,9 +199,6 @@ class GateResult(Result):
             }.get(g.bounds[0].method, "normal tolerance limit (noncentral t)")
             needed = "" if many >= self.needed else f"; a distribution-free one takes {self.needed} past runs"
             out.append(f"Bound   {g.bound}: {made}{needed}")
-        if g.detects:
-            sizes = ", ".join(f"{g.digits(size)} with {k}" for k, size in g.detects.items())
-            out.append(f"Power   changes of the mean detected with power {_POWER:g}, by new runs: {sizes}")
         if g.interval is not None:
             out.append(f"Mean    {_difference(g, self.rules)}, {g.test}")
         if g.spread is not None:
@@ -217,15 +208,17 @@ class GateResult(Result):
             )
         return [*out, *([f"Failed  {_failed(g.past)} past runs, left out"] if g.past.failed else [])]
 
-    def to_text(self, width: int = 110, details: bool = False) -> str:
-        """One line per metric and group, with cautions; with `details` all that was computed."""
-        page, explained = TextPage(width), details or (self.word == "BOUND" and len(self.gates) <= _FEW)
-        for g in self.gates:
-            page.labelled(g.word, f"{g.title}: {self.claim(g)}")
-            more = self.details(g) if explained else []
-            for line in (*more, *(f"Caution {caution}" for caution in self.cautions(g))):
-                page.labelled("", line)
-        return page.text(self.notes)
+    def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
+        """Yield one line per metric and group, with cautions; with `details` all that was computed."""
+        if width is None:
+            yield self.table()
+        else:
+            explained = details or (self.word == "BOUND" and len(self.gates) <= _FEW)
+            for g in self.gates:
+                more = self.details(g) if explained else []
+                cautions = (f"Caution {caution}" for caution in self.cautions(g))
+                yield Answer.of(g.word, f"{g.title}: {self.claim(g)}", *more, *cautions)
+        yield from map(Note, self.notes)
 
     def table(self) -> Table:
         """A row per metric and group."""
@@ -240,38 +233,6 @@ class GateResult(Result):
             change = "-" if g.difference is None else signed(g.difference)
             rows.append((g.word, g.title, new, past, change, p_value(g.p_adjusted), g.bound, why))
         return Table("gate", f"Gate: {self.word}", tuple(map(Column, headings)), tuple(rows))
-
-    def to_markdown(self) -> str:
-        """A table for a pull request's comment."""
-        return "\n".join([to_markdown(self.table()), *(f"- {markdown_text(n)}" for n in self.notes)]) + "\n"
-
-    def to_latex(self) -> str:
-        return f"% needs \\usepackage{{booktabs}}\n{to_latex(self.table())}\n"
-
-    def chart(self) -> Chart:
-        """Past and new runs, row by row, with the past mean and the bound."""
-        if len(self.gates) > _MOST_DRAWN:
-            raise PlotError(
-                f"a picture of {len(self.gates)} gates is not legible; take at most {_MOST_DRAWN}"
-            )
-        return Chart("gate", "", "", "", tuple(map(self._panel, self.gates)))
-
-    def _panel(self, g: Gate) -> Panel:
-        past, new = g.past.values, g.new.values if g.new else ()
-        n, ends = len(past), (-0.5, len(past) + len(new) - 0.5)
-        dots = ("past runs", np.arange(n), past), ("new runs", n + np.arange(len(new)), new)
-        marks = [
-            Mark("dots", name, floats(x), y, colour=COLOURS[k], symbol=k, legend=True)
-            for k, (name, x, y) in enumerate(dots)
-            if y
-        ]
-        lines = [(f"bound ({100 * self.rules.alpha:.3g}% beyond)", b.value, COLOURS[2]) for b in g.bounds]
-        marks += [
-            Mark("line", name, ends, (y, y), colour=colour, legend=True)
-            for name, y, colour in (("past mean", g.past.mean, GREY), *lines)
-            if y is not None
-        ]
-        return Panel(f"{g.word}: {g.title}", Axis("run"), Axis(g.metric), tuple(marks))
 
 
 def _difference(g: Gate, rules: Rules) -> str:
@@ -336,13 +297,8 @@ class _Judge:
         values, (alpha, confidence) = self.scaled(past.values), _per_side(rules)
         signs = (1, -1)[: 1 + rules.two_sided]
         found = [(s, tolerance.bound(s * values, alpha, confidence)) for s in signs]
-        counts = sorted({1, 3, 5, *([len(new.values)] if new and new.values else [])})
-        drops = {k: tolerance.detectable_drop(n, k, past.sd or 0.0, alpha, _POWER) for k in counts}
-        g = replace(
-            g,
-            bounds=tuple(replace(one, value=self.unscaled(s * one.value)) for s, one in found if one),
-            detects=drops if past.sd else {},
-        )
+        bounds = tuple(replace(one, value=self.unscaled(s * one.value)) for s, one in found if one)
+        g = replace(g, bounds=bounds)
         if new is not None:
             return self.judged(g, past, new)
         return g if g.bounds else replace(g, why=_unknown(past), word="CAN'T TELL")
@@ -379,11 +335,8 @@ class _Judge:
             groups = Group.of(values), Group.of(history, np.arange(k, k + n))
             headline, estimate = headlines([groups], 0.95, 2.0)[0]
             if estimate is not None and headline.interval and headline.ratio:
-                factor = log(rules.equivalence or 1.0)
-                p["spread"], p["alike"] = estimate.below(factor), estimate.above(factor)
+                p["spread"] = estimate.below(0.0)
                 g = replace(g, spread=(headline.ratio, headline.interval.low, headline.interval.high))
-        if rules.equivalence and not _shown(p.get("alike"), rules.alpha):
-            doubts.append(f"{k} new runs don't show that the variance is below ×{rules.equivalence:g}")
         if new.failed * past.failures[1] > past.failed * new.failures[1]:
             p["failures"] = fisher_p(new.failures, past.failures)
             if k and not past.failed:
@@ -452,7 +405,6 @@ def gate(
     alpha: float = 0.05,
     confidence: float = 0.95,
     margin: float | None = None,
-    equivalence: float | None = None,
     two_sided: bool = False,
     chance: float | None = None,
     study: str | None = None,
@@ -471,7 +423,6 @@ def gate(
         alpha: rate of false alarms, over all metrics and groups (Holm); share of healthy runs beyond a bound.
         confidence: of the bound.
         margin: a drop of the mean that is acceptable: PASS shows that it is smaller, FAIL that it is larger.
-        equivalence: factor below which PASS shows the variance of new runs to be, relative to past ones.
         two_sided: whether a change in either direction is bad.
         chance: the score of a run that learned nothing; no better runs count as failed.
         study: of a store that records several.
@@ -484,7 +435,7 @@ def gate(
         >>> gate(past, {"accuracy": [0.82]}, "accuracy").passed
         True
     """
-    rules = Rules(alpha, confidence, margin, equivalence, two_sided, chance)
+    rules = Rules(alpha, confidence, margin, two_sided, chance)
     if two_sided and better:
         raise TableError("--two-sided has no better direction; leave out one of them")
     question = replace(Question.of(None, group, None, None, seed, by, **rows), command="gate")

@@ -1,7 +1,7 @@
 """Published means and sds: what they can show about the spread, and four lines for a review."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import combinations, permutations
@@ -13,17 +13,16 @@ import pandas as pd
 from scipy import stats
 
 from seedspread.analysis.audit_result import AuditResult
-from seedspread.analysis.display import MOST_ROWS, Result, TextPage
+from seedspread.analysis.display import MOST_ROWS, Answer, Block, Heading, Note, Result
 from seedspread.analysis.judgement import word_of
 from seedspread.analysis.words import ci, difference, ends, p_phrase, p_value, times, two
 from seedspread.errors import spoken
-from seedspread.render.latex import tex_text, to_latex
-from seedspread.render.table import Column, Table, markdown_text, to_markdown
+from seedspread.render.table import Column, Table
 from seedspread.stats import planning
 from seedspread.stats.classic import f_interval, f_p_value
+from seedspread.stats.dispersion import degrees_of_freedom
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.planning import BudgetError
-from seedspread.stats.pooled_sd import degrees_of_freedom
 from seedspread.stats.result import Estimate, Interval, Word
 from seedspread.tables.columns import STRATA, baseline_of, is_empty, is_numeric, plain_name, require
 from seedspread.tables.propose import groups_in
@@ -86,40 +85,27 @@ class PublishedResult(Result):
     def as_values(self) -> dict[str, Any]:
         return asdict(self) | {"excess_kurtosis": EXCESS_KURTOSIS}
 
-    def to_text(self, width: int = 110) -> str:
-        page = TextPage(width)
+    def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
+        """Yield the answer about one comparison; of several the verdicts and a table."""
         first, *others = self.comparisons
         if others:
             verdicts = [c.verdict for c in self.comparisons]
-            page.lines([f"{len(verdicts)} comparisons from {self.source}", ""])
+            yield Heading(f"{len(verdicts)} comparisons from {self.source}")
             for word in (word for word in get_args(Word) if word in verdicts):
-                page.labelled(word, f"{verdicts.count(word)} of {len(verdicts)} comparisons")
-            page.tables([_table(self, MOST_ROWS)])
-            return page.text(self._notes())
-        page.lines([f"{first.title} | {first.seeds}", ""])
-        for label, text in _lines(first, self.equivalence):
-            page.labelled(label, text)
-        return page.text(["", *self._notes()])
+                yield Answer.of(word, f"{verdicts.count(word)} of {len(verdicts)} comparisons")
+        else:
+            yield Heading(f"{first.title} | {first.seeds}")
+            yield from _lines(first, self.equivalence)
+            yield ""
+        if others or width is None:
+            yield _table(self, MOST_ROWS if width else None)
+        yield from map(Note, self._notes())
 
     def _notes(self) -> list[str]:
         many = len(self.comparisons)
         more = [f"{many - MOST_ROWS:,} more comparisons are in the JSON."] if many > MOST_ROWS else []
         how = f", adjusted over {many} comparisons (Bonferroni)" if many > 1 else ""
         return [*more, f"{self.level:.0%} {ASSUMED.format(how)}", UNCHECKED, *self.notes]
-
-    def to_markdown(self) -> str:
-        """A table for a README or an issue."""
-        notes = [f"- {markdown_text(note)}" for note in self._notes()]
-        return "\n".join([to_markdown(_table(self)), *notes, ""])
-
-    def to_latex(self) -> str:
-        """A table for a paper (booktabs)."""
-        notes = [f"{tex_text(note)}\n" for note in self._notes()]
-        return "\n".join(["% needs \\usepackage{booktabs}", to_latex(_table(self)), *notes])
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per comparison, as numbers."""
-        return pd.json_normalize([asdict(c) for c in self.comparisons])
 
 
 @with_known_arguments
@@ -366,8 +352,8 @@ def _seeds(a: int, b: int) -> str:
     return f"{a} seeds each" if a == b else f"{a} and {b} seeds"
 
 
-def _lines(c: PublishedComparison, equivalence: float) -> list[tuple[str, str]]:
-    """Return what a screen says of one comparison, each with its label."""
+def _lines(c: PublishedComparison, equivalence: float) -> list[Answer]:
+    """Return what a screen says of one comparison."""
     name, few = c.group.name, min(c.group.n, c.baseline.n) < FEWEST_SEEDS
     more = "more" if (c.ratio or 1) > 1 else "less"
     claims: dict[Word, str] = {
@@ -381,12 +367,9 @@ def _lines(c: PublishedComparison, equivalence: float) -> list[tuple[str, str]]:
     power = (
         f"if values are normal, {c.seeds} are likely (80%) to detect only ratios above {two(c.detectable)}"
     )
-    return [
-        (c.verdict, claims[c.verdict]),
-        ("", f"variance {times(c.ratio)} ({ci(c.interval)}), sd {sd}, {p_phrase(c.p)}"),
-        ("Means", means),
-        ("Power", power if c.detectable else ""),
-    ]
+    figures = f"variance {times(c.ratio)} ({ci(c.interval)}), sd {sd}, {p_phrase(c.p)}"
+    answer = Answer.of(c.verdict, claims[c.verdict], figures)
+    return [answer, Answer.of("Means", means), *([Answer.of("Power", power)] if c.detectable else [])]
 
 
 def _difference(c: PublishedComparison) -> str:

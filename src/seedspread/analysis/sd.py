@@ -1,22 +1,21 @@
 """Questions about the sd itself: is it what is claimed, is it below a bound, do many groups share one?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from typing import Unpack
 
 import numpy as np
 
-from seedspread.analysis.display import Listed, table_of
+from seedspread.analysis.display import Answer, Block, Heading, Note, Result, table_of
 from seedspread.analysis.judgement import word_of
 from seedspread.analysis.samples import arms_by_stratum
 from seedspread.analysis.words import many_groups_sentence, p_phrase, p_value, sd_ends, sd_phrase, three
 from seedspread.render.table import Table
 from seedspread.runs.levels import arm_name, stratum_name
-from seedspread.stats.dispersion import FEWEST_IN_CELL, Dispersion
+from seedspread.stats.dispersion import FEWEST_IN_CELL, Dispersion, pooled_sd, sd_of
 from seedspread.stats.groups import Group
 from seedspread.stats.headline import FEWEST_SEEDS
-from seedspread.stats.pooled_sd import pooled_sd, sd_of
 from seedspread.stats.result import Estimate, ManyGroups, Word
 from seedspread.stats.variance_ratio import LogEstimate
 from seedspread.tables.check import check_runs
@@ -74,7 +73,7 @@ class SdAnswer:
 
 
 @dataclass(frozen=True)
-class SdResult(Listed):
+class SdResult(Result):
     """Whether sds are what is claimed, or below a bound; `many` says whether groups share one."""
 
     source: str
@@ -85,8 +84,14 @@ class SdResult(Listed):
     many: tuple[ManyGroups, ...]
     notes: tuple[str, ...]
 
-    def title(self) -> str:
-        return f"{self.value} across seeds | {self.runs:,} runs | {self.question}"
+    def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
+        """Yield every verdict, and a table if there are several."""
+        yield Heading(f"{self.value} across seeds | {self.runs:,} runs | {self.question}")
+        for answer in self.answers():
+            yield Answer.of(*answer)
+        yield ""
+        yield from self.tables()
+        yield from map(Note, self.notes)
 
     def answers(self) -> list[tuple[str, str]]:
         """Every verdict; of many, which groups have it."""

@@ -1,4 +1,4 @@
-"""Looks at a study that grows: its next one, whether it stops there, and how many seeds are to come."""
+"""Looks at a study that grows: its levels, its last look, and how many seeds to expect."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from seedspread.runs import studies
 from seedspread.runs.store import Store
 from seedspread.stats import sequential
 from seedspread.stats.result import InterimLook, Interval
-from seedspread.stats.sequential import Progress, SoFar, expected
+from seedspread.stats.sequential import Progress, expected
 
 
 def factor_of(sizes: tuple[int, ...], progress: Progress = lambda _: None) -> float:
@@ -110,26 +110,6 @@ def factor_for(spec: studies.SequentialSpec, comparisons: int, progress: Progres
     return factor
 
 
-def seeds_to_come(record: studies.SequentialRecord) -> float | None:
-    """How many more each arm is expected to take, if ratios are what they seem; None if it cannot be told."""
-    spec = record.spec
-    if record.stopped or record.factor is None:
-        return None
-    if not record.looks:
-        return expected(spec.sizes, record.factor, 1.0, precision=spec.precision).seeds
-    last, totals = record.looks[-1], []
-    for c in last.comparisons:
-        if c.ratio:
-            alike = min(max(c.correlation or 0.0, -0.99), 0.99)
-            so_far = SoFar(last.seeds, c.ratio, alike)
-            total = expected(
-                spec.sizes, record.factor, c.ratio, precision=spec.precision, correlation=alike,
-                comparisons=len(last.comparisons), so_far=so_far,
-            )  # fmt: skip
-            totals.append(total.seeds)
-    return max(totals) - last.seeds if totals else None
-
-
 def last_look(record: studies.SequentialRecord) -> str:
     """`Look 2 of at most 9, 12 seeds: clamp against subtract 3.1 [0.9, 11], open; about 8 more seeds`."""
     if not record.looks:
@@ -153,14 +133,11 @@ def standing(record: studies.SequentialRecord) -> str:
 
 
 def _what_next(record: studies.SequentialRecord) -> str:
-    """`stopped: decided`, or how many seeds are expected."""
+    """`stopped: decided`, or how many seeds are to come at most."""
     if record.stopped:
         return f"stopped: {record.stopped}"
-    more = seeds_to_come(record)
-    if more is None:
-        return "it goes on"
     most = record.spec.limit - (record.looks[-1].seeds if record.looks else 0)
-    return f"about {max(round(more), 1)} more seeds per arm expected, at most {most}"
+    return f"at most {most} more seeds per group"
 
 
 def interval_of_look(c: studies.LookComparison) -> Interval | None:
@@ -188,7 +165,6 @@ def sequential_facts(record: studies.SequentialRecord, comparisons: int, cells: 
             "most": spec.limit * cells,
         },
         "rule_met": {"ratio_1": alike.met, "ratio_4": four.met},
-        "seeds_to_come": seeds_to_come(record),
     }
 
 

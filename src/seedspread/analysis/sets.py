@@ -5,7 +5,7 @@ The first is an audit with the set as the group; the second compares the varianc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -13,15 +13,12 @@ import numpy as np
 import pandas as pd
 
 from seedspread.analysis import audit, words
-from seedspread.analysis.audit_result import AuditResult, headline_row
-from seedspread.analysis.charts import sets_chart
-from seedspread.analysis.display import MOST_ROWS, Result, TextPage, agreement_table, overview_table
+from seedspread.analysis.audit_result import AuditResult
+from seedspread.analysis.charts import audit_chart
+from seedspread.analysis.display import MOST_ROWS, Block, Note, Result, agreement_table
 from seedspread.analysis.judgement import judged
 from seedspread.analysis.samples import Versus, compared_pairs
 from seedspread.render.chart import Chart
-from seedspread.render.latex import tex_text, to_latex
-from seedspread.render.table import Table, markdown_text, to_markdown
-from seedspread.render.web import for_notebook, notebook_picture
 from seedspread.runs.levels import Levels, joined_levels, stratum_name
 from seedspread.runs.metrics import Better, Metric
 from seedspread.stats.headline import headline_from, without_estimate
@@ -75,22 +72,6 @@ class Agreement(Versus):
     def as_values(self) -> dict[str, Any]:
         return asdict(self) | {"stratum": joined_levels(self.stratum)}
 
-    @property
-    def row(self) -> dict[str, Any]:
-        """Its numbers, as a row of a frame."""
-        first, second = self.answers
-        return {
-            "question": "agreement",
-            "stratum": joined_levels(self.stratum),
-            "group": self.group,
-            "baseline": self.baseline,
-            "source": self.source,
-            "first": self.first,
-            "ratio_in_source": second.headline.ratio,
-            "ratio_in_first": first.headline.ratio,
-            **headline_row(self.headline, self.p_adjusted, self.word),
-        }
-
 
 @dataclass(frozen=True)
 class CompareResult(Result):
@@ -132,53 +113,21 @@ class CompareResult(Result):
         own = {"spread": self.spread.as_values(), "agreements": agreements}
         return {"answer": self.answer} | asdict(self) | own
 
-    def to_text(self, width: int = 110, details: bool = False) -> str:
-        """For a terminal; with `details` every test of the spread."""
-        page, several = TextPage(width), len(self.spread.comparisons) > 1
-        page.lines(words.answer_lines(self) if several else self.copies, "bold")
+    def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
+        """Yield both answers and their tables; with `details` every test of the spread."""
+        several, most = len(self.spread.comparisons) > 1, None if width is None else MOST_ROWS
+        yield from words.answer_lines(self) if several or width is None else self.copies
         if several:
-            self.spread.print_overview(page)
-        page.tables(self._agreement_tables(MOST_ROWS, width))
-        page.lines(words.left_out(len(self.agreements) - MOST_ROWS))
-        self.spread.print_comparisons(page, details)
-        return page.text((*self.notes, words.foot(self.spread)))
-
-    def _agreement_tables(self, most: int | None = None, width: int | None = None) -> list[Table]:
-        return [agreement_table(self.agreements, most, width)] if self.agreements else []
-
-    def to_markdown(self) -> str:
-        """Tables for a README or an issue."""
-        out = [line for text in words.answer_lines(self) for line in (markdown_text(text), "")]
-        for table in (overview_table(self.spread, most=None), *self._agreement_tables()):
-            out += [*to_markdown(table).splitlines(), ""]
-        out += [f"- {markdown_text(note)}" for note in (*self.notes, words.foot(self.spread))]
-        return "\n".join(out) + "\n"
-
-    def to_latex(self) -> str:
-        """Tables for a paper (booktabs)."""
-        lines = [f"{tex_text(line)}\n" for line in words.answer_lines(self)]
-        tables = [overview_table(self.spread, most=None), *self._agreement_tables()]
-        return "\n".join(["% needs \\usepackage{booktabs}", *lines, *map(to_latex, tables)]) + "\n"
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row for each answer: `question` is `spread`, or `agreement` with the ratio of ratios."""
-        spread = self.spread.to_frame()
-        spread = spread.assign(question="spread", source=spread["group"], first=spread["baseline"])
-        rows = pd.DataFrame([a.row for a in self.agreements])
-        both = pd.concat([spread, rows], ignore_index=True) if len(rows) else spread
-        return both[["question", *(c for c in both.columns if c != "question")]]
+            yield from self.spread.overview(width)
+        if self.agreements:
+            yield agreement_table(self.agreements, most)
+            yield from words.left_out(len(self.agreements) - (most or len(self.agreements)))
+        yield from self.spread.each(details)
+        yield from map(Note, (*self.notes, words.foot(self.spread)))
 
     def chart(self) -> Chart:
-        """The spread from set to set, and beside it each set's own ratios; of one setting its runs."""
-        return sets_chart(self)
-
-    def _repr_html_(self) -> str:
-        comparisons = self.spread.comparisons
-        alone = comparisons if len(comparisons) == 1 else ()
-        said = [f"{label}: {text}" for c in alone for label, text in words.asides(c)]
-        tables = [overview_table(self.spread), *self._agreement_tables(MOST_ROWS)]
-        notes = [*said, *self.notes, words.foot(self.spread)]
-        return for_notebook(words.answer_lines(self), tables, notes, notebook_picture(self.chart))
+        """The spread from set to set."""
+        return audit_chart(self.spread)
 
     def __repr__(self) -> str:
         return f"<CompareResult of {' and '.join(self.names)}: {self.answer}>"

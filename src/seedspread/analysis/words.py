@@ -371,12 +371,8 @@ def difference(estimate: Estimate) -> str:
 
 
 def _signed_ci(interval: Interval, unit: float = 1) -> str:
-    return f"({interval.level:.0%} CI {signed_ends(interval, unit)})"
-
-
-def signed_ends(interval: Interval | None, unit: float = 1) -> str:
-    """`−16 to −12`."""
-    return "-" if interval is None else f"{signed(unit * interval.low)} to {signed(unit * interval.high)}"
+    ends = f"{signed(unit * interval.low)} to {signed(unit * interval.high)}"
+    return f"({interval.level:.0%} CI {ends})"
 
 
 def seed_counts(seeds: tuple[int, int]) -> str:
@@ -607,34 +603,19 @@ AGREEMENT: dict[Word, str] = {
 
 
 def answer_lines(result: CompareResult) -> list[str]:
-    """Copies, if there are any; did the spread change; and do the sets agree, where both can be asked."""
+    """Copies, if there are any; did the spread change; and do the sets agree, if both can be asked."""
     first, *others = result.names
     comparisons, found = result.spread.comparisons, result.agreements
-
-    def named(shown: Iterable[tuple[str, str, float | None]], what: str) -> str:
-        """What is shown, by name, if it is not much; with the set's name where there are several."""
-        said = [
-            f"{two(ratio)} times {what} {name}{f' in {source}' if len(others) > 1 else ''}"
-            for name, source, ratio in shown
-        ]
-        return f" YES: {'; '.join(said)}." if 0 < len(said) <= _MOST_ANSWERS else ""
-
-    changed = verdict(comparisons[0])
-    if len(comparisons) > 1:
-        shown = [c for c in comparisons if c.word == "YES"]
-        rows = ((stratum_name(c.by, c.stratum), c.group, c.headline.ratio) for c in shown)
-        changed = f"{summary(result.spread)}{named(rows, 'the variance of')}"
+    changed = verdict(comparisons[0]) if len(comparisons) == 1 else summary(result.spread)
     lines = [*result.copies, f"Did the spread change from {first} to {listed(others)}? {changed}"]
     if len(found) == 1:
         lines.append(f"Do they agree on {found[0].title}? {found[0].verdict}")
     elif found:
-        differ = ((a.title, a.source, a.headline.ratio) for a in found if a.word == "YES")
         counts = {said: sum(a.word == word for a in found) for word, said in AGREEMENT.items()}
         told = ", ".join(f"{count} {said}" for said, count in counts.items() if count)
-        lines.append(
-            f"Do they agree on the variance ratios? {len(found):,} comparisons: {told}."
-            f"{named(differ, 'the ratio of')}"
-        )
+        differ = [f"{a.title} {times(a.headline.ratio)}" for a in found if a.word == "YES"]
+        named = f" They differ on {'; '.join(differ)}." if 0 < len(differ) <= _MOST_ANSWERS else ""
+        lines.append(f"Do they agree on the variance ratios? {len(found):,} comparisons: {told}.{named}")
     return lines
 
 

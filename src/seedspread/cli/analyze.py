@@ -377,31 +377,26 @@ def gate(
     ] = 0.05,
     confidence: Annotated[float, "The confidence of the bound."] = 0.95,
     margin: Annotated[float | None, "An acceptable drop: pass if the mean is shown to drop by less."] = None,
-    equivalence: Annotated[
-        float | None, "Pass only if the variance is shown to be below this many times."
-    ] = None,
     two_sided: Annotated[bool, "Any change is bad, not only a drop."] = False,
     chance: Annotated[float | None, "The score of a run that has learned nothing."] = None,
     study: Annotated[str | None, "For stores: the study, by name."] = None,
     details: Annotated[bool, "How each was judged."] = False,
-    plot: Annotated[Path | None, "Draw runs and bound: .png, .pdf or .svg."] = None,
     form: Form = "text",
     json: Json = False,
 ) -> None:
     """Do new runs pass, judged by past ones? Exit status 0: pass, 1: fail, 2: error, 3: can't tell."""
     from seedspread.analysis.gate import gate as judge
 
-    check_forms(form, plot)
+    check_forms(form)
     result = judge(
         history, new, asked.value, asked.group, asked.seed_column, asked.by, alpha=alpha,
-        confidence=confidence, margin=margin, equivalence=equivalence, two_sided=two_sided,
+        confidence=confidence, margin=margin, two_sided=two_sided,
         chance=chance, study=study, better=asked.better, **asked.rows,
     )  # fmt: skip
     try:
         say_result(result, form, as_json=json, details=details)
     except BrokenPipeError:  # which typer would end with the status of a failed gate
         raise SeedspreadError("the output was closed before all was written") from None
-    draw(result, plot)
     raise typer.Exit(result.exit_code)
 
 

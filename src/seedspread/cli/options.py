@@ -292,11 +292,12 @@ def say_result(
     elif as_json:
         say(result.to_json())
     elif form == "text":
-        say(result.to_text(width=Terminal().width, **options))
+        out = Terminal()
+        # Its texts have no control characters of a file's any more, and its colors only on a terminal.
+        print(result.to_text(width=out.width, color=out.color_system, **options), flush=True)
     else:
         write = result.to_markdown if form == "markdown" else result.to_latex
-        more = {"details": True} if any(options.values()) and "explain" in options else {}
-        say(write(**more), end="")
+        say(write(details=any(options.values())), end="")
 
 
 def draw(result: Any, path: Path | None) -> None:

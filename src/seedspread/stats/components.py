@@ -241,8 +241,6 @@ class MeanSquares:
     """
 
     estimate: float
-    f: float
-    df: tuple[int, int]
     p: float
 
 
@@ -255,7 +253,6 @@ class Design:
     scale: float  # square root of the variance within cells
     mean_squares: Mapping[str, MeanSquares]  # by factor, if they exist
     noise: float | None  # mean square, every factor taken as fixed; None if no run is repeated
-    levels: Mapping[str, int]  # number of levels of each factor
     repeated: bool  # whether any two runs are equal in all factors
     copies: bool  # whether such runs never differ
     has_shared_noise: bool = False  # whether some runs have no noise of their own
@@ -290,11 +287,8 @@ def design(sample: Sample) -> Design | None:
         names = tuple(name for name in names if name != NOISE)
     whole = np.stack([matrices[name] for name in names])
     likelihood = _likelihood(whole, contrasts / scale, NOISE in names and not has_shared)
-    levels = {
-        n: len(np.unique(codes[~shared_noise] if n == TOGETHER else codes)) for n, codes in factors.items()
-    }
     repeated = number_of_seeds(sample) < len(sample.values)
-    return Design(names, likelihood, scale, squares, noise, levels, repeated, copies, has_shared)
+    return Design(names, likelihood, scale, squares, noise, repeated, copies, has_shared)
 
 
 def drop_idle_factors(sample: Sample, made: Design) -> tuple[tuple[str, ...], Sample]:
@@ -414,9 +408,7 @@ def _mean_squares(
             continue
         trace = float((_regressed(others, z)[0] ** 2).sum())
         f = (without - rest) / own / noise
-        out[name] = MeanSquares(
-            (without - rest - own * noise) / trace, f, (own, df), float(stats.f.sf(f, own, df))
-        )
+        out[name] = MeanSquares((without - rest - own * noise) / trace, float(stats.f.sf(f, own, df)))
     return out, noise
 
 
@@ -597,10 +589,9 @@ def _crossing(points: Floats, excess: Floats) -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A component in two groups: intervals of its ratio and difference, and p of no difference."""
+    """A component in two groups: the interval of its ratio, and p of no difference."""
 
     ratio: tuple[float, float]
-    difference: tuple[float, float]
     p: float
 
 
@@ -611,7 +602,7 @@ def contrast(first: Curve, second: Curve, units: tuple[float, float], level: flo
         first: the group's profile.
         second: the baseline's.
         units: of their curves, as variances.
-        level: of the intervals.
+        level: of the interval.
     """
     quantile = float(stats.chi2.ppf(level, 1))
     x = first.within(quantile)
@@ -621,10 +612,9 @@ def contrast(first: Curve, second: Curve, units: tuple[float, float], level: flo
     with np.errstate(divide="ignore", invalid="ignore"):
         # Where both may be zero, every ratio may be.
         high, low = np.where((x == 0) & (least == 0), np.inf, x / least), np.where(x == 0, 0.0, x / most)
-    ends = float((x - most).min()), float((x - least).max())
     both = np.concatenate([first.within(quantile) * units[0], second.within(quantile) * units[1]])
     equal = float((first.drop(both / units[0]) + second.drop(both / units[1])).min())
-    return Contrast((float(low.min()), float(high.max())), ends, float(stats.chi2.sf(equal, 1)))
+    return Contrast((float(low.min()), float(high.max())), float(stats.chi2.sf(equal, 1)))
 
 
 def _reach(curve: Curve, quantile: float, drops: Floats) -> tuple[Floats, Floats]:

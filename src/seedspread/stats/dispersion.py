@@ -1,4 +1,4 @@
-"""Dispersion regression: the log variance of many cells on factors, and whether they share one variance.
+"""Dispersion regression: the log variance of many cells on factors, and the sd that they may share.
 
 A seed's absolute deviation from the median of its cell has a mean that is proportional to the cell's sd. It
 is modeled by quasi-likelihood with a log link and one coefficient of variation for all cells, which the data
@@ -9,15 +9,17 @@ each cell has its own, so that no effect on the mean can pass for one on the spr
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
+from math import exp, log
 
 import numpy as np
 from scipy import stats
 from scipy.special import fdtrc, ndtri
 
-from seedspread.stats.groups import Floats, Group
+from seedspread.stats.groups import Floats, Group, same_seed_runs
 from seedspread.stats.result import Estimate, Interval
-from seedspread.stats.variance_ratio import FEWEST_PAIRS, FromJackknife, from_medians
+from seedspread.stats.variance_ratio import FEWEST_PAIRS, FromJackknife, LogEstimate, from_medians, ratio_at
 
 # Fewer seeds leave a cell without a deviation that varies.
 FEWEST_IN_CELL = 3
@@ -140,37 +142,61 @@ def _shared(cells: Sequence[Group]) -> bool:
     return len(cells) > 1 and same and len(first) >= FEWEST_PAIRS
 
 
-def mean_test(
-    cells: Sequence[Group], contrasts: Floats, level: float
-) -> tuple[Estimate | None, float | None]:
-    """Return the contrast of the cells' means, if it is one, and the p value of all contrasts being 0.
+# Few runs hardly show their kurtosis: it counts as if so many more had this one (benchmarks/spread.py).
+_PRIOR_RUNS, PRIOR_KURTOSIS = 15, 2.0
 
-    Variances may differ. Seeds that all cells share are blocks (Hotelling's test of the seeds' contrasts);
-    otherwise it is Welch and James's test (S. Johansen, Biometrika 67 (1980) 85-92). There is no p value if
-    there are as many contrasts as shared seeds.
 
-    Args:
-        cells: as of `Dispersion`.
-        contrasts: (c, q) each with sum 0.
-        level: of the interval.
+@dataclass(frozen=True)
+class SdEstimate:
+    """The confidence in logarithms of a variance, by the sd of a sample and its degrees of freedom."""
+
+    sd: float
+    df: float
+
+    def above(self, log_variance: float) -> float:
+        """Return the confidence that the true variance is larger."""
+        return float(stats.chi2.cdf(self.df * self.sd**2 * exp(-log_variance), self.df))
+
+    def below(self, log_variance: float) -> float:
+        """Return the confidence that it is smaller."""
+        return float(stats.chi2.sf(self.df * self.sd**2 * exp(-log_variance), self.df))
+
+    def quantile(self, probability: float) -> float:
+        """Return the log variance below which the true one lies with so much confidence."""
+        return log(self.sd**2 * self.df / float(stats.chi2.isf(probability, self.df)))
+
+
+def sd_of(estimate: LogEstimate, level: float) -> Estimate:
+    """Return the sd, or the ratio of sds, and its central interval."""
+    low, middle, high = (ratio_at(estimate, p) ** 0.5 for p in ((1 - level) / 2, 0.5, (1 + level) / 2))
+    return Estimate(estimate.sd if isinstance(estimate, SdEstimate) else middle, Interval(low, high, level))
+
+
+def pooled_sd(groups: Sequence[Group]) -> SdEstimate:
+    """Return the sd within the cells of groups that share one; each needs two seeds, and one some spread.
+
+    Its square has a scaled chi-square distribution with fewer degrees of freedom than normal values would
+    give: 2 / (2 / df + k / n), for an excess kurtosis k of n runs (G. E. P. Box, Biometrika 40 (1953)
+    318-335; D. G. Bonett, Computational Statistics & Data Analysis 50 (2006) 775-782). Runs that share a seed
+    count by how much they agree.
     """
-    q, sizes = contrasts.shape[1], np.array([len(cell.seed_codes) for cell in cells])
-    found = contrasts.T @ np.array([cell.seed_means.mean() for cell in cells])
-    if _shared(cells):
-        n = int(sizes[0])
-        scores = np.stack([cell.seed_means for cell in cells]).T @ contrasts
-        own = np.atleast_2d(np.cov(scores.T)) / n
-        if q >= n or np.linalg.matrix_rank(own) < q:
-            return None, None
-        scale, df, f_df = q * (n - 1) / (n - q), n - 1.0, float(n - q)
-    else:
-        errors = np.array([cell.seed_means.var(ddof=1) for cell in cells]) / sizes
-        own = contrasts.T @ (errors[:, None] * contrasts)
-        share = errors * np.einsum("ci,ij,cj->c", contrasts, np.linalg.inv(own), contrasts)
-        a = float((share**2 / (sizes - 1)).sum())  # for cells that are independent
-        scale, df, f_df = q + 2 * a - 6 * a / (q + 2), 1 / a, q * (q + 2) / (3 * a)
-    p = float(fdtrc(q, f_df, found @ np.linalg.solve(own, found) / scale))
-    if q > 1:
-        return None, p
-    half = float(own[0, 0] ** 0.5 * stats.t.isf((1 - level) / 2, df))
-    return Estimate(float(found[0]), Interval(float(found[0]) - half, float(found[0]) + half, level)), p
+    first = np.cumsum([0, *(group.blocks.max() + 1 for group in groups)])
+    blocks = np.concatenate([group.blocks + at for group, at in zip(groups, first, strict=False)])
+    values = np.concatenate([group.values for group in groups])
+    whole = Group("", values, blocks, np.concatenate([group.seeds for group in groups]))
+    runs, squares = len(values), float((whole.residuals**2).sum())
+    seen = runs * float((from_medians(whole) ** 4).sum()) / squares**2 - 3
+    twins = same_seed_runs(whole)
+    worth = 1.0 if twins is None else twins.effective_df / whole.df
+    return SdEstimate(
+        whole.within_variance**0.5, worth * degrees_of_freedom(whole.df, runs, _shrunken(runs, seen))
+    )
+
+
+def _shrunken(runs: float, kurtosis: float) -> float:
+    return (runs * max(kurtosis, 0.0) + _PRIOR_RUNS * PRIOR_KURTOSIS) / (runs + _PRIOR_RUNS)
+
+
+def degrees_of_freedom(df: float, runs: float, kurtosis: float) -> float:
+    """Return those of a chi-square with the variance that log s² has at an excess kurtosis."""
+    return 2 / (2 / df + kurtosis / runs)

@@ -165,7 +165,6 @@ def failures(
     chance: float | None,
     level: float,
     full_scale: float | None = None,
-    pairs: bool = True,
 ) -> FailureModel | None:
     """Return failure rates and the spread of successful runs; None without failed runs or clusters.
 
@@ -176,14 +175,13 @@ def failures(
         chance: score of a run that learned nothing, if known.
         level: of the intervals.
         full_scale: see `no_better`.
-        pairs: whether a seed that both groups have is the same seed.
     """
     sides, failed, clusters = find_failed_seeds(group, baseline, better, chance, full_scale)
     if not failed and not clusters:
         return None
     (x, n), (y, m) = ((len(s.all), s.seeds) for s in sides)
     first, second = (side.without(s.all) for side, s in zip((group, baseline), sides, strict=True))
-    sound, rates = robust_ratio(first, second, level, pairs), (rate_of(x, n, level), rate_of(y, m, level))
+    sound, rates = robust_ratio(first, second, level), (rate_of(x, n, level), rate_of(y, m, level))
     return FailureModel(
         kind="both" if failed and clusters else "failed" if failed else "clusters",
         groups=(group.name, baseline.name),
@@ -193,7 +191,6 @@ def failures(
         rates=rates,
         difference=difference_of(*rates),
         p=fisher_p((x, n), (y, m)),
-        sound_seeds=(n - x, m - y),
         sound_ratio=None if sound.ratio is None else Estimate(sound.ratio, sound.interval),
         sound_p=sound.p,
         signs=(*clusters, *failed),

@@ -168,7 +168,6 @@ def same_seed_runs(group: Group) -> SameSeedRuns | None:
         correlation=correlation,
         p=p,
         effective_df=effective_df(group.df, runs_per_seed(group), correlation),
-        naive_df=len(group.values) - 1,
     )
 
 

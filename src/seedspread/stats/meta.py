@@ -39,7 +39,6 @@ class RandomEffects:
     p: float  # twice the posterior probability that the mean lies on the other side of 0
     prediction: Interval  # of the log ratio of a further dataset
     tau: float  # posterior mean of the sd of the true log ratios
-    tau_interval: Interval
 
 
 def random_effects(estimates: Sequence[LogRatioEstimate], level: float) -> RandomEffects:
@@ -92,11 +91,7 @@ def _summary(taus: Floats, means: Floats, joint: Floats, level: float) -> Random
     below = float(np.interp(0.0, means, _below(of_mean)))
     above = float(np.interp(0.0, -means[::-1], _below(of_mean[::-1])))
     tail = (1 - level) / 2
-
-    def central(values: Floats, density: Floats) -> Interval:
-        low, high = np.interp([tail, 1 - tail], _below(density), values)
-        return Interval(float(low), float(high), level)
-
+    low, high = np.interp([tail, 1 - tail], _below(of_mean), means)
     sds = np.maximum(taus, 1e-9)[:, None]
 
     def excess(at: float, probability: float) -> float:
@@ -106,11 +101,10 @@ def _summary(taus: Floats, means: Floats, joint: Floats, level: float) -> Random
     ends = [float(optimize.brentq(excess, *span, args=(q,), xtol=1e-6)) for q in (tail, 1 - tail)]
     return RandomEffects(
         log_ratio=float(np.interp(0.5, _below(of_mean), means)),
-        interval=central(means, of_mean),
+        interval=Interval(float(low), float(high), level),
         p=min(2 * min(below, above), 1.0),
         prediction=Interval(ends[0], ends[1], level),
         tau=float(trapezoid(of_tau * taus)),
-        tau_interval=central(taus, of_tau),
     )
 
 

@@ -78,7 +78,6 @@ class SameSeedRuns:
     correlation: float | None  # intraclass, ICC(3,1), block means removed
     p: float | None  # of no correlation (one-sided: same-seed runs resemble each other)
     effective_df: float  # degrees of freedom of the group's variance, given that correlation
-    naive_df: int  # degrees of freedom if all runs were independent
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,6 @@ class FailureModel:
     rates: tuple[Estimate, Estimate]  # with exact intervals (Clopper and Pearson)
     difference: Estimate  # of the rates; its interval is conservative (Zou and Donner)
     p: float  # Fisher's exact test of equal rates
-    sound_seeds: tuple[int, int]  # seeds that are not among `failed`
     sound_ratio: Estimate | None  # their robust variance ratio
     sound_p: float | None
     signs: tuple[TwoClusters | FailedRuns, ...]  # the evidence, clusters first

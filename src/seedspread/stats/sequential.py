@@ -234,14 +234,6 @@ _TAILS = 0.92
 ALPHA = 0.05
 
 
-class SoFar(NamedTuple):
-    """Results so far: seeds per group, variance ratio and correlation of the groups."""
-
-    seeds: int
-    ratio: float
-    correlation: float
-
-
 class Expected(NamedTuple):
     """The expected end of a growing study."""
 
@@ -258,7 +250,6 @@ def expected(
     correlation: float = 0.0,
     comparisons: int = 1,
     equivalence: float = 2.0,
-    so_far: SoFar | None = None,
 ) -> Expected:
     """Simulate how many seeds a growing study will need, on normal values.
 
@@ -274,29 +265,44 @@ def expected(
         correlation: of the groups over their seeds.
         comparisons: number that must all be decided; the levels are shared among them.
         equivalence: variances that differ by no more than this factor count as alike.
-        so_far: results of the first seeds; without it, the study has none yet.
     """
     rng = np.random.default_rng(21)
     alpha = ALPHA / comparisons
     ends, met = np.zeros(_DRAWS, int), np.ones(_DRAWS, bool)
     for _ in range(comparisons):
-        studies = _Studies(sizes[-1], ratio, correlation, so_far, rng)
+        found = _simulated_studies(sizes, ratio, correlation, rng)
         looks = [InterimLook(sizes, k + 1, factor / _TAILS) for k in range(len(sizes))]
-        decided = np.stack([_is_met(look, precision, studies, alpha, equivalence) for look in looks])
+        decided = np.stack(
+            [
+                _is_met(look, precision, *one, alpha, equivalence)
+                for look, one in zip(looks, found, strict=True)
+            ]
+        )
         ever = decided.any(axis=0)
         ends = np.maximum(ends, np.where(ever, decided.argmax(axis=0), len(sizes) - 1))
         met &= ever
     return Expected(float(np.mean(np.array(sizes)[ends])), float(np.mean(met)))
 
 
+def _simulated_studies(
+    sizes: tuple[int, ...], ratio: float, correlation: float, rng: np.random.Generator
+) -> Iterator[tuple[Floats, Floats]]:
+    """Yield at each look the (draws,) variance ratios of two groups, and their squared correlations."""
+    x, own = rng.standard_normal((2, _DRAWS, sizes[-1]))
+    y = correlation * x + (1 - correlation**2) ** 0.5 * own
+    x = x * ratio**0.5
+    sums = [np.cumsum(part, axis=1) for part in (x, y, x**2, y**2, x * y)]
+    for n in sizes:
+        x, y, xx, yy, xy = (part[:, n - 1] for part in sums)
+        xx, yy, xy = xx - x**2 / n, yy - y**2 / n, xy - x * y / n
+        yield xx / yy, xy**2 / (xx * yy)
+
+
 def _is_met(
-    looks: InterimLook, precision: float | None, studies: "_Studies", alpha: float, equivalence: float
+    looks: InterimLook, precision: float | None, f: Floats, r2: Floats, alpha: float, equivalence: float
 ) -> NDArray[np.bool_]:
-    """Return (draws,) whether the rule is met at a future look."""
+    """Return (draws,) whether the rule is met at a look, by variance ratios and squared correlations."""
     n = looks.sizes[looks.number - 1]
-    if n <= studies.seen:
-        return np.zeros(_DRAWS, bool)
-    f, r2 = studies.first(n)
     if precision is not None:  # the interval's ends, by inverting Pitman and Morgan's test
         t = stdtrit(n - 2, 0.5 * nominal_level(looks, alpha))
         narrow: NDArray[np.bool_] = 1 + 2 * (1 - r2) * t**2 / (n - 2) <= cosh(log(precision))
@@ -314,27 +320,3 @@ def _below(f: Floats, r2: Floats, n: int) -> Floats:
     r = (f - 1) / np.sqrt((f + 1) ** 2 - 4 * r2 * f)
     out: Floats = stdtr(n - 2, -r * np.sqrt((n - 2) / np.maximum(1 - r**2, 1e-12)))
     return out
-
-
-class _Studies:
-    """Simulated studies of two groups, which may begin with `seen` known seeds."""
-
-    def __init__(
-        self, limit: int, ratio: float, correlation: float, so_far: SoFar | None, rng: np.random.Generator
-    ) -> None:
-        self.seen = 0 if so_far is None else so_far.seeds
-        x, own = rng.standard_normal((2, _DRAWS, max(limit - self.seen, 0)))
-        y = correlation * x + (1 - correlation**2) ** 0.5 * own
-        x = x * ratio**0.5
-        self._sums = [np.cumsum(part, axis=1) for part in (x, y, x**2, y**2, x * y)]
-        self._before = (0.0,) * 5
-        if so_far is not None:
-            df, covariance = so_far.seeds - 1, so_far.correlation * so_far.ratio**0.5
-            self._before = (0.0, 0.0, df * so_far.ratio, float(df), df * covariance)
-
-    def first(self, n: int) -> tuple[Floats, Floats]:
-        """Return (draws,) variance ratios of the first n seeds, and their squared correlations."""
-        at = n - self.seen - 1
-        x, y, xx, yy, xy = (b + s[:, at] for b, s in zip(self._before, self._sums, strict=True))
-        xx, yy, xy = xx - x**2 / n, yy - y**2 / n, xy - x * y / n
-        return xx / yy, xy**2 / (xx * yy)

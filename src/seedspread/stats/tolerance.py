@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from math import comb, log1p, sqrt
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import stats
 
 from seedspread.stats.groups import Floats
 from seedspread.stats.headline import FEWEST_SEEDS
@@ -143,11 +143,3 @@ def _permutation_p(history: Floats, new: Floats) -> float:
 def mean_level(n: int, k: int, alpha: float) -> float:
     """Return the level of the mean's test: with enough runs on both sides the spread has a share of it."""
     return alpha * (MEAN_SHARE if min(n, k) >= FEWEST_SEEDS else 1.0)
-
-
-def detectable_drop(n: int, k: int, sd: float, alpha: float, power: float = 0.8) -> float:
-    """Return the drop of the mean that k new runs show with `power`, vs n past ones, on normal values."""
-    df = n + k - 2
-    critical = float(stats.t.isf(mean_level(n, k, alpha), df))
-    shift = optimize.brentq(lambda x: float(stats.nct.sf(critical, df, x)) - power, 0.0, critical + 20)
-    return float(shift) * sd * sqrt(1 / n + 1 / k)
