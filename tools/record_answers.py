@@ -94,8 +94,8 @@ def commands(tables: Path, store: Path, out: Path) -> dict[str, list[str]]:
         "seeds blocks": ["seeds", "--ratio", "3", "--blocks", "2", "--pairs", "0.5", "--twins", "0.8"],
         "seeds mean": ["seeds", "--sd", "0.5", "--se", "0.1"],
         "verify-paper": ["verify-paper"],
-        "report store": ["report", str(store), "--tables", str(out / "store"), "--all"],
-        "report table": ["report", nsad, *_NSAD, "--tables", str(out / "table"), "--all"],
+        "report store": ["report", str(store), "--tables", str(out / "store")],
+        "report table": ["report", nsad, *_NSAD, "--tables", str(out / "table")],
     }
 
 

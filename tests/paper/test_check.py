@@ -5,24 +5,29 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from seedspread.analysis.audit import audit
+from seedspread.cff.loss import SupConLoss
 from seedspread.paper.check import (
     Finding,
     answer,
-    check_claims,
     check_paper,
     paper_ratios,
     summary,
 )
 from seedspread.paper.values import (
+    MAIN,
     METHODS,
     NAMES,
     Series,
     components,
     half_width,
+    paper_data,
     published_arm,
     published_table,
     recompute,
@@ -34,7 +39,6 @@ from seedspread.stats.groups import intraclass_correlation
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 check_page = import_module("paper_check").check_page
-audit_published = import_module("paper_report").audit_published
 
 
 @cache
@@ -126,9 +130,9 @@ def test_half_of_the_last_digit() -> None:
 
 def test_claims_in_words_have_outcomes_of_every_kind() -> None:
     """And none rests on a missing value."""
-    outcomes = check_claims()
-    assert {True, False, None} == {holds for _, holds, _, _ in outcomes}
-    assert not any("nan" in computed for _, _, computed, _ in outcomes)
+    in_words = [f for f in findings() if f.printed == "in words"]
+    assert {f.verdict for f in in_words} == {"reproduces", "differs", "not derivable"}
+    assert not any("nan" in f.computed for f in in_words)
 
 
 def test_a_method_that_is_named_has_a_name_that_exists() -> None:
@@ -140,9 +144,35 @@ def test_the_page_in_docs_is_the_one_that_the_data_give() -> None:
 
 
 def test_the_published_accuracies_can_be_audited() -> None:
-    result = audit_published()
+    table = published_table()
+    rows = table[table["setting"].isin(MAIN)]
+    result = audit(rows, "accuracy", "margin_type", "subtract", "stability", by="setting")
     assert [c.stratum[0] for c in result.comparisons] == ["cifar10", "cifar100", "svhn", "fashion-mnist"]
     assert [round(c.pooled_test.ratio or 0, 2) for c in result.comparisons] == [5.90, 0.39, 0.25, 0.08]
+
+
+def test_what_is_said_to_follow_from_the_equations_does() -> None:
+    """One gradient in both modes; none through a saturated pair; subtraction is neutral summed, too."""
+    proved = {c["where"]: c["proved"] for c in paper_data("claims.toml")["claim"] if "proved" in c}
+    assert proved == {"Section 4.2": True, "Section 6.1": False, "Section 9": False}
+    torch.manual_seed(0)
+    labels = torch.tensor([0, 0, 1, 1, 1, 2, 2, 2])
+    features = torch.randn(len(labels), 4, dtype=torch.float64, requires_grad=True)
+
+    def gradient(**options: Any) -> torch.Tensor:
+        chosen: dict[str, Any] = {"margin": 0.4, "margin_type": "subtract"} | options
+        loss = SupConLoss(**chosen)(features, labels)
+        (found,) = torch.autograd.grad(loss, features)
+        return found
+
+    for margin_type in ("clamp", "subtract"):
+        modes = [gradient(stability=mode, margin_type=margin_type) for mode in ("detach", "direct")]
+        torch.testing.assert_close(*modes)
+    for reduction in ("mean", "sum"):
+        torch.testing.assert_close(gradient(reduction=reduction), gradient(reduction=reduction, margin=0.0))
+    saturated = gradient(margin_type="clamp", margin=2.5)  # every positive pair is cut
+    others = gradient(margin_type="clamp", margin=3.0)
+    torch.testing.assert_close(saturated, others)
 
 
 def test_the_odd_degrees_of_freedom_are_another_comparisons() -> None:

@@ -66,9 +66,9 @@ def test_mini_is_never_passed_off_as_the_papers_scale(tmp_path: Path) -> None:
 def test_printed_numbers_are_the_papers() -> None:
     both = ("cifar10/clamp", "cifar10/subtract")
     assert printed(6, both, "ratio") == "5.90"
-    assert printed(23, ("cifar10/clamp",), "shapiro_w", judge=True) == "0.9513"
+    assert printed(23, ("cifar10/clamp",), "shapiro_w") == "0.9513"
     assert printed(9, ("batch", "classes/svhn"), "expected_pairs") == "~30500"
-    assert printed(99, both, "ratio") == ""
+    assert printed(99, both, "ratio") == "-"
 
 
 def test_anyones_table_gets_a_page(tmp_path: Path) -> None:
@@ -79,11 +79,11 @@ def test_anyones_table_gets_a_page(tmp_path: Path) -> None:
     report = Report(material)
     assert [s.title for s in material.settings] == ["cifar10", "cifar100"]
     assert material.settings[0].comparisons[0].headline.raw_ratio == pytest.approx(8.2155, abs=1e-4)
-    assert {"answer", "forest"} <= {c.id for c in report.charts}
+    assert "answer" in {c.id for c in report.charts}
     said = " ".join(report.sections[0].words)
     assert "Power: 7 seeds reliably detect only ratios above " in said
     assert "Caution: same-seed runs of clamp agree (r = 0.81)" in said
-    assert {t.follows for t in report.tables} <= {"", "the paper's Table 9", "the paper's Table 23"}
+    assert {t.follows for t in report.tables} == {""}
     assert "runs.csv" in report.page()
 
 
@@ -94,24 +94,12 @@ def test_a_clear_difference_is_said_first(tmp_path: Path) -> None:
         ("b", i, 50 + (v - 50) / 40) for i, v in enumerate(values)
     ]
     pd.DataFrame(rows, columns=["arm", "seed", "score"]).to_csv(path, index=False)
-    answer = Report(load_table(path, "score", "arm", "b", None, "seed", None)).summary
-    assert answer.short.startswith("YES: a spreads more across seeds; variance ×1,600")
-
-
-def test_no_advice_rests_on_a_single_seed(tmp_path: Path) -> None:
-    """However small the baseline's spread: from one seed no spread can be seen."""
-    path = tmp_path / "clear.csv"
-    values = [50, 41, 62, 55, 38, 59, 47, 66, 44, 53]
-    rows = [("0.5", i, v) for i, v in enumerate(values)] + [
-        ("0", i, 50 + (v - 50) / 400) for i, v in enumerate(values)
-    ]
-    pd.DataFrame(rows, columns=["dropout", "seed", "score"]).to_csv(path, index=False)
-    answer = Report(load_table(path, "score", "dropout", "0", None, "seed", None)).summary
-    assert "or 3 of dropout = 0." in answer.advice[0]
-    assert answer.question.startswith("Does dropout = 0.5 instead of dropout = 0 change")
+    report = Report(load_table(path, "score", "arm", "b", None, "seed", None))
+    assert report.answer.startswith("Yes: a spreads more, variance ×1,600 (")
+    assert report.advice[0].startswith("For a mean that is equally sure, a takes about 1,600 times as many")
 
 
 def test_a_study_is_let_go_on_while_runs_are_to_come(tmp_path: Path) -> None:
     plan = made_store(tmp_path, seeds=2)
     unfinished(plan, *range(8))
-    assert Report(material_of(tmp_path)).summary.advice[0].startswith("Let the study go on")
+    assert Report(material_of(tmp_path)).advice[0].startswith("Let the study go on")

@@ -29,7 +29,7 @@ def test_strata_are_named_by_their_factor_everywhere(tmp_path: Path) -> None:
     assert [s.id for s in material.settings] == [f"multi3-depth-{n}" for n in (2, 4, 8)]
     report = Report(material)
     assert "multi3)-2" not in report.page()
-    shown = [name.split("\n")[0] for _, name in report.pictures[0].panels[0].y.ticks]
+    shown = [name.split("\n")[0] for _, name in report.charts[0].panels[0].y.ticks]
     assert shown == names
     assert material.settings[0].comparisons[0].title == "depth = 2: clamp vs subtract"
 
@@ -43,11 +43,10 @@ def test_the_papers_values_stand_beside_its_own_labels_and_depth_only(tmp_path: 
     fine, coarse = filled(other, labels).settings
     assert (fine.name, fine.published and fine.published.name) == ("labels = fine", "cifar100")
     assert (coarse.name, coarse.published) == ("labels = coarse", None)
-    assert origins([fine, coarse]) == origins([fine])  # the same data and size: told once
     assert origins([coarse]).endswith("not a setting of the paper)")
     tables = {t.title: t for t in Report(load_store(other / "store")).tables}
-    assert not any("paper" in c.group for c in tables["Each arm: labels = coarse"].columns)
-    assert any("paper" in c.group for c in tables["Each arm: labels = fine"].columns)
+    assert not any("coarse" in title for title in tables if title.startswith("Each group"))
+    assert any("paper" in c.group for c in tables["Each group: labels = fine"].columns)
 
 
 @pytest.mark.parametrize(
@@ -71,27 +70,22 @@ def test_every_question_has_a_figure_of_its_own_whose_rows_name_the_baseline(tmp
     audit = '[audit]\ngroup = "rule"\nbaseline = "end_to_end"\n'
     studies = [depth(tmp_path), written(tmp_path, "rules", rule, audit)]
     report = Report(filled(tmp_path, *studies))
-    axes = {chart.id: chart.panels[0].x.title for chart in report.pictures}
+    pictures = [chart for chart in report.charts if chart.id.startswith("answer")]
+    axes = {chart.id: chart.panels[0].x.title for chart in pictures}
     assert list(axes.values()) == [
         "variance ratio, clamp over subtract",
         "variance ratio, layer_local over end_to_end",
     ]
     assert len(set(axes)) == 2
-    for chart, arms in zip(
-        report.pictures, ("clamp over subtract", "layer_local over end_to_end"), strict=True
-    ):
+    for chart, arms in zip(pictures, ("clamp over subtract", "layer_local over end_to_end"), strict=True):
         assert all(arms in name for _, name in chart.panels[0].y.ticks)
 
 
-def test_each_arm_has_its_forest(tmp_path: Path) -> None:
+def test_each_group_has_its_average_over_settings(tmp_path: Path) -> None:
     factors = '[factors]\nmargin_type = ["clamp", "soft_clamp", "subtract"]\ndepth = [2, 4]\n'
     study = written(tmp_path, "margins", factors, AUDIT + 'by = "depth"\n')
-    report = Report(filled(tmp_path, study))
-    forests = [c for c in report.charts if c.id.startswith("forest")]
-    assert {c.panels[0].x.title for c in forests} == {
-        "variance ratio, clamp over subtract",
-        "variance ratio, soft_clamp over subtract",
-    }
+    (averages,) = (t for t in Report(filled(tmp_path, study)).tables if t.id == "averages")
+    assert [row[0] for row in averages.rows] == ["clamp vs subtract", "soft_clamp vs subtract"]
 
 
 def test_the_page_says_which_runs_serve_several_levels(tmp_path: Path) -> None:
@@ -124,7 +118,6 @@ def test_a_table_is_named_so_too_and_the_paper_is_not_mentioned(tmp_path: Path) 
     report = Report(load_table(path, "accuracy", "arm", "old", ["twin"], "seed", "depth"))
     assert [s.name for s in report.data.settings] == ["depth = 2", "depth = 4"]
     assert "as the paper" not in report.page()
-    assert any(m.name == "every run counted as independent" for m in report.pictures[0].panels[0].marks)
 
 
 def test_levels_as_names() -> None:
@@ -139,7 +132,7 @@ def test_levels_as_names() -> None:
     ]
 
 
-def test_many_open_comparisons_are_counted_and_the_factor_is_asked_after(tmp_path: Path) -> None:
+def test_many_open_comparisons_are_counted(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = [
         {"arm": arm, "task": task, "seed": s, "accuracy": rng.normal(0, 50 if arm + task == "at0" else 1)}
@@ -147,9 +140,9 @@ def test_many_open_comparisons_are_counted_and_the_factor_is_asked_after(tmp_pat
     ]  # fmt: skip
     path = tmp_path / "runs.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
-    answer = Report(load_table(path, "accuracy", "arm", None, [], "seed", "task")).summary
-    assert answer.question.startswith("Does arm change how much")
-    assert "CAN'T TELL: 10 of 12 comparisons (8 seeds detect only ratios above " in answer.short
+    report = Report(load_table(path, "accuracy", "arm", None, [], "seed", "task"))
+    assert report.answer == "Yes in 2 of 12 comparisons, can't tell in 10"
+    assert report.about == "accuracy by arm | 12 comparisons, 96 runs"
 
 
 BARE = re.compile(r"(?<!margin = )0\.(1713|2917|4719)(?!\d)|(?<!batch = )(3201|6403)(?!\d)")

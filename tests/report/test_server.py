@@ -7,10 +7,9 @@ import json
 import re
 import socket
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,15 @@ import pytest
 
 from seedspread.render.terminal import Terminal
 from seedspread.report.page import Report
-from seedspread.report.server import LiveReport, ReportServer, ServeError, UnderWay, make_server, signature
+from seedspread.report.server import (
+    LiveReport,
+    Rarely,
+    ReportServer,
+    ServeError,
+    make_server,
+    signature,
+    under_way,
+)
 from seedspread.runs.folder import Failure, Heartbeat
 from seedspread.runs.lease import StalenessTracker
 from seedspread.runs.studies import save_study
@@ -77,13 +84,12 @@ def test_it_listens_on_this_machine_only(live: LiveReport) -> None:
     server.server_close()
 
 
-def test_the_page_its_main_part_and_its_state(port: int) -> None:
+def test_the_page_and_its_state(port: int) -> None:
     status, body, headers = ask(port, "/")
     assert status == 200
     assert b"<!DOCTYPE html>" in body
     assert headers["x-content-type-options"] == "nosniff"
     assert b"connect-src 'self'" in body.replace(b"&#39;", b"'")
-    assert ask(port, "/main")[1] in body
     assert b'"version"' in ask(port, "/state")[1]
     assert ask(port, "/", "HEAD")[:2] == (200, b"")
 
@@ -158,59 +164,8 @@ def test_the_policy_is_a_header_and_names_the_scripts_by_their_hashes(port: int)
     digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
     assert f"'sha256-{digest}'" in policy
     assert policy.partition("; frame-ancestors")[0] in body.decode()  # the saved page has it too
-    for path in ("/main", "/state", "/nothing"):
+    for path in ("/state", "/nothing"):
         assert ask(port, path)[2]["content-security-policy"] == policy
-
-
-def closed(connection: socket.socket) -> bool:
-    """Whether the server has hung up, without an answer; waits until it has done something."""
-    connection.settimeout(60)
-    try:
-        return connection.recv(1) == b""
-    except ConnectionError:
-        return True
-
-
-def test_a_request_that_comes_byte_by_byte_is_not_waited_for(
-    live: LiveReport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("seedspread.report.server._REQUEST_SECONDS", 0.5)
-    with serving(live) as server, socket.create_connection(("127.0.0.1", server.server_port)) as slow:
-        slow.sendall(b"GET / HTTP/1.1\r\n")
-        hung_up = False
-        for _ in range(600):  # each byte comes long before a single read would be given up
-            time.sleep(0.05)
-            try:
-                slow.sendall(b"x")
-            except ConnectionError:
-                hung_up = True
-                break
-        assert hung_up
-
-
-def test_a_request_that_is_too_long_is_not_read(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port)) as talker:
-        with suppress(ConnectionError):
-            talker.sendall(b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 10_000)
-        assert closed(talker)
-    assert ask(port, "/state")[0] == 200
-
-
-def test_connections_are_few_and_come_back(live: LiveReport) -> None:
-    with serving(live) as server:
-        address = ("127.0.0.1", server.server_port)
-        idle = [socket.create_connection(address) for _ in range(32)]
-        with socket.create_connection(address) as late:
-            assert closed(late)
-        for connection in idle:
-            connection.close()
-        for _ in range(600):
-            with suppress(OSError, http.client.HTTPException):
-                assert ask(server.server_port, "/state")[0] == 200
-                break
-            time.sleep(0.05)
-        else:
-            pytest.fail("it never answered again")
 
 
 def test_a_port_that_is_taken_is_one_line(live: LiveReport) -> None:
@@ -221,35 +176,53 @@ def test_a_port_that_is_taken_is_one_line(live: LiveReport) -> None:
             make_server(live, "127.0.0.1", taken.getsockname()[1])
 
 
-@pytest.mark.parametrize("fault", [OSError("a file was half there"), KeyError("odd"), IndexError()])
-def test_a_change_makes_a_new_page_and_a_fault_keeps_the_old(tmp_path: Path, fault: Exception) -> None:
+def test_a_change_makes_a_new_page_and_a_fault_keeps_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = made_store(tmp_path, seeds=2)
-    faults = [fault]
+    faults: list[Exception] = []
 
     def make() -> Report:
-        if len(made) == 1 and faults:
+        if faults:
             raise faults.pop()
-        made.append(Report(material_of(tmp_path)))
-        return made[-1]
+        return Report(material_of(tmp_path))
 
-    made: list[Report] = []
+    now = [0.0]
+    monkeypatch.setattr("seedspread.report.server.time.monotonic", lambda: now[0])
     live = LiveReport(make, lambda: signature(tmp_path))
-    first = live.edition
-    live.start()
+    first = live.edition()
+    assert live.edition() is first
     unfinished(plan, 0)
-    deadline = time.monotonic() + 30
-    states = set()
-    while live.edition is first:
-        assert time.monotonic() < deadline
-        states.add(live.state)
-        time.sleep(0.02)
-    live.stop()
-    assert not faults
-    assert f"could not be brought up to date ({type(fault).__name__})" in states
-    assert live.edition.version != first.version
-    assert "1 of 8 runs are not finished" in live.edition.main
-    assert f'data-version="{live.edition.version}"' in live.edition.page
-    assert live.edition.progress == "7 of 8 runs done"
+    faults.append(OSError("a file was half there"))
+    assert live.edition() is first  # too soon
+    now[0] += 2
+    broken = live.edition()
+    assert (broken.page, broken.state) == (first.page, "could not be brought up to date (OSError)")
+    unfinished(plan, 1)
+    now[0] += 2
+    second = live.edition()
+    assert second.version != first.version
+    assert "2 of 8 runs are not finished" in second.page
+    assert f'data-version="{second.version}"' in second.page
+    assert second.state == "live: 6 of 8 runs done"
+
+
+def test_a_value_is_not_made_again_too_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took 2 s: with a pause of 3 the next one comes 6 s after the start."""
+    now, made = [0.0], []
+
+    def make() -> int:
+        now[0] += 2
+        made.append(1)
+        return len(made)
+
+    monkeypatch.setattr("seedspread.report.server.time.monotonic", lambda: now[0])
+    value = Rarely(make, pause=3)
+    assert value() == 1
+    now[0] = 5.9
+    assert value() == 1
+    now[0] = 6.0
+    assert value() == 2
 
 
 def begun(folder: Path, **beat: Any) -> Plan:
@@ -264,42 +237,29 @@ def begun(folder: Path, **beat: Any) -> Plan:
     return plan
 
 
-def test_a_run_under_way_is_shown_by_cell_and_seed_with_its_curves(tmp_path: Path) -> None:
-    plan = begun(tmp_path, images_per_second=1234.0, curves={"loss": [2.0, 1.0, 1.5]})
-    html = UnderWay(plan.store.path).html()
+def test_a_run_under_way_is_shown_by_cell_and_seed(tmp_path: Path) -> None:
+    html = under_way(begun(tmp_path).store)
     assert "sides = 6, seed 1" in html
     assert "25%" in html
     assert "encoder, epoch 2 of 5" in html
-    assert "1,234 images/s" in html
-    assert 'points="0.0,0.0 60.0,30.0 120.0,15.0"' in html  # from the highest value down to the lowest
 
 
 def test_what_stands_in_files_is_escaped(tmp_path: Path) -> None:
-    plan = begun(tmp_path, where=ODD, curves={ODD: [1.0]})
-    assert ODD not in UnderWay(plan.store.path).html()
-    assert "&lt;script&gt;" in UnderWay(plan.store.path).html()
-
-
-def test_what_is_no_number_is_left_out_of_a_curve(tmp_path: Path) -> None:
-    plan = begun(tmp_path)
-    key = next(iter(plan.distinct))
-    beat = {"done": 0.5, "where": "", "curves": {"loss": [1.0, None, "x", float("nan"), 2.0], "x": 3}}
-    (plan.store.folder(key) / "heartbeat.json").write_text(json.dumps(beat))
-    read = plan.store.run(key).heartbeat()
-    assert read is not None
-    assert read.curves == {"loss": [1.0, 2.0]}
+    html = under_way(begun(tmp_path, where=ODD).store)
+    assert ODD not in html
+    assert "&lt;script&gt;" in html
 
 
 def test_nothing_is_shown_where_nothing_runs(tmp_path: Path) -> None:
     plan = made_store(tmp_path, seeds=2)
-    assert UnderWay(plan.store.path).html() == ""
+    assert under_way(plan.store) == ""
 
 
 def test_the_server_gives_them_out(tmp_path: Path) -> None:
     made_store(tmp_path, seeds=2)
-    plan = begun(tmp_path, curves={"loss": [1.0]})
+    plan = begun(tmp_path)
     live = LiveReport(
-        lambda: Report(material_of(tmp_path)), lambda: signature(tmp_path), UnderWay(plan.store.path).html
+        lambda: Report(material_of(tmp_path)), lambda: signature(tmp_path), lambda: under_way(plan.store)
     )
     with serving(live) as server:
         assert b"sides = 6, seed 1" in ask(server.server_port, "/under-way")[1]
@@ -323,19 +283,19 @@ def test_a_run_that_several_settings_share_counts_once_as_on_the_terminal(tmp_pa
     live = LiveReport(lambda: Report(material_of(plan.store.path)), lambda: "")
     progress = StudyProgress(len(plan.distinct), failed={key: "it broke"})
     assert (
-        live.edition.progress
-        == f"{len(progress.done)} of {progress.total} runs done, 1 failed"
-        == "0 of 6 runs done, 1 failed"
+        live.edition().state
+        == f"live: {len(progress.done)} of {progress.total} runs done, 1 failed"
+        == "live: 0 of 6 runs done, 1 failed"
     )
-    assert "margin_type = subtract" in live.edition.main
-    assert ", seed 0" in live.edition.main
+    assert "margin_type = subtract" in live.edition().page
+    assert ", seed 0" in live.edition().page
 
 
 def test_the_page_of_a_store_in_which_nothing_has_ended_yet_is_there(tmp_path: Path) -> None:
     plan = made_store(tmp_path, seeds=2)
     unfinished(plan, *range(len(plan.runs)))
     live = LiveReport(lambda: Report(material_of(tmp_path)), lambda: "")
-    assert live.edition.progress == f"0 of {len(plan.distinct)} runs done"
+    assert live.edition().state == f"live: 0 of {len(plan.distinct)} runs done"
 
 
 def test_the_time_left_is_what_status_says(tmp_path: Path) -> None:
@@ -343,13 +303,11 @@ def test_the_time_left_is_what_status_says(tmp_path: Path) -> None:
     unfinished(made_store(tmp_path, seeds=2), 0)  # nobody works on it
     plan = begun(tmp_path, spent=10.0, seconds=40.0)
     assert status(plan) == "about 2 min left"
-    html = UnderWay(tmp_path).html()
-    assert "1 run under way, about 2 min left</p>" in html
-    asked = UnderWay(tmp_path, plan.recorded()).html()
-    assert "about 2 min left" in asked
+    assert "1 run under way, about 2 min left</p>" in under_way(plan.store)
+    assert "about 2 min left" in under_way(plan.store, plan.recorded())
     key = next(iter(plan.distinct))
     (tmp_path / key / "heartbeat.json").write_text(json.dumps({"done": None, "where": ""}))
-    assert "left</p>" not in UnderWay(tmp_path).html()  # nothing tells
+    assert "left</p>" not in under_way(plan.store)  # nothing tells
 
 
 def status(plan: Plan) -> str:

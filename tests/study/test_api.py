@@ -54,7 +54,7 @@ def test_paths_may_be_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         train(seeded(run.parameters, run.seed), f"store/{run.key}", data_dir="data")
     report = write_report("store", "page.html", plans=[plan])
     assert (tmp_path / "page.html").exists()
-    assert str(escape(report.summary.short)) in report._repr_html_()
+    assert str(escape(report.answer)) in report._repr_html_()
     assert "tables" in repr(report)
     key = plan.runs[0].key
     assert diagnose(f"store/{key}").result == RunResult.read(f"store/{key}")

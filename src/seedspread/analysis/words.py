@@ -302,6 +302,52 @@ def verdict(c: Comparison) -> str:
     return f"{c.word}: {claim(c)}{f'; {numbers}' if numbers else ''}."
 
 
+def title_of(c: Comparison) -> str:
+    """The verdict as a title: `Maybe: clamp spreads more, variance ×2.7 (0.84 to 8.3)`."""
+    h = c.headline
+    if c.p_adjusted is None and c.word != "NO":
+        return f"{c.word.capitalize()}: {_no_answer(c)}"
+    said = {
+        "NO": f"the spread differs by less than {h.equivalence:g}x",
+        "CAN'T TELL": f"{seed_counts(c.seeds)} do not settle it",
+    }.get(c.word, f"{c.arm_name} spreads {'more' if (h.ratio or 1.0) > 1 else 'less'}")
+    return f"{c.word.capitalize()}: {said}, variance {times(h.ratio)} ({ends(h.shown_interval)})"
+
+
+def title_of_many(every: Sequence[Comparison]) -> str:
+    """`Yes in 1 of 16 comparisons, can't tell in 15`."""
+    counts = [(word, sum(c.word == word for c in every)) for word in get_args(Word)]
+    (word, first), *others = [(word.lower(), count) for word, count in counts if count]
+    rest = "".join(f", {word} in {count:,}" for word, count in others)
+    return f"{word.capitalize()} in {first:,} of {len(every):,} comparisons{rest}"
+
+
+def next_steps(every: Sequence[Comparison]) -> list[str]:
+    """What a reader can do about the verdicts."""
+    out = []
+    if any(c.failures for c in every):
+        out.append(
+            "Compare how often runs fail, not their variance: the failure rates stand with each comparison, "
+            "with an exact test."
+        )
+    shown = [c for c in every if c.word == "YES" and c.headline.ratio]
+    for c in shown if len(shown) <= _MOST_ANSWERS else ():
+        ratio = c.headline.ratio or 1.0
+        wide, narrow = (c.arm_name, c.baseline_name)[:: 1 if ratio > 1 else -1]
+        out.append(
+            f"For a mean that is equally sure, {wide} takes about {two(max(ratio, 1 / ratio))} times as many "
+            f"seeds as {narrow}."
+        )
+    unsettled = [c for c in every if c.word in ("MAYBE", "CAN'T TELL") and c.detectable]
+    if unsettled:
+        c = max(unsettled, key=lambda c: c.detectable or 0.0)
+        out.append(
+            f"Add seeds: {seed_counts(c.seeds)} reliably detect only ratios above {two(c.detectable)}. How "
+            "many a smaller ratio takes: seedspread seeds --ratio 2"
+        )
+    return out
+
+
 def asides(c: Comparison) -> list[tuple[str, str]]:
     """What stands beside a verdict, each with its label: means, power, failures, cautions."""
     out = [("Failures", line) for line in failure_rates(c)]

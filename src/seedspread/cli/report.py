@@ -37,9 +37,8 @@ def report(
         Path | None, "The page to write; report.html unless only pictures or tables are wanted."
     ] = None,
     study: Studies = None,
-    figures: Annotated[Path | None, "A folder for the figures of a paper (PDF, PNG), with captions."] = None,
-    tables: Annotated[Path | None, "A folder for the tables of a paper (LaTeX with booktabs, CSV)."] = None,
-    everything: Annotated[bool, option("All figures and tables; SVG and Markdown too.", "--all")] = False,
+    figures: Annotated[Path | None, "A folder for all figures (PDF, PNG), with captions."] = None,
+    tables: Annotated[Path | None, "A folder for all tables (LaTeX with booktabs, CSV)."] = None,
     data_dir: DataDir = None,
     *,
     asked: TableOptions,
@@ -54,8 +53,6 @@ def report(
 
     if source is None:
         raise SeedspreadError("give a store or a table to report on")
-    if everything and not (figures or tables):
-        raise SeedspreadError("--all is for --figures and --tables; the page always has everything")
     page = out or (None if figures or tables else Path("report.html"))
     check_page(page)
     with Terminal(stderr=True).status("reading ...") as status:
@@ -68,29 +65,28 @@ def report(
         made = Report(material)
         if page:
             write_page(made, page)
-        drawn = write_figures(made, figures, tell, everything) if figures else []
-        written = write_tables(made, tables, everything) if tables else []
-    answer = made.summary
+        drawn = write_figures(made, figures, tell) if figures else []
+        written = write_tables(made, tables) if tables else []
     if json:
         values = {
             "page": None if page is None else str(page),
-            "question": answer.question,
-            "answer": answer.short,
-            "details": [{"setting": title, "verdict": verdict} for title, verdict in answer.details],
-            "advice": answer.advice,
-            "caveats": answer.caveats,
+            "answer": made.answer,
+            "about": made.about,
+            "details": [{"setting": title, "verdict": verdict} for title, verdict in made.verdicts],
+            "advice": made.advice,
+            "caveats": made.caveats,
             "figures": [str(path) for path in drawn],
             "tables": [str(path) for path in written],
         }
         say_json(values)
         return
-    say_prose(answer.short)
+    say_prose(made.answer)
+    say_prose(made.about)
     if page:
         say(f"page: {page}")
-    more = "" if everything else " (--all writes every one)"
     for what, paths, folder in (("figures", drawn, figures), ("tables", written, tables)):
         if folder:
-            say(f"{what}: {len(paths)} files in {folder}{more}")
+            say(f"{what}: {len(paths)} files in {folder}")
 
 
 def _material(
@@ -115,10 +111,6 @@ def _material(
     return store_material(source, study, value=q.value, data_dir=data_dir, tell=tell)
 
 
-# What a reader waits for a page before one says that the runs are being read.
-_FIRST_SECONDS = 1.0
-
-
 def serve(
     store: Annotated[str, argument("A store of runs.")],
     host: Annotated[str, "The address to listen on; this machine only by default."] = "127.0.0.1",
@@ -131,7 +123,8 @@ def serve(
     require_extra("report", "seedspread serve")
     from seedspread.render.terminal import Terminal
     from seedspread.report.page import Report
-    from seedspread.report.server import LiveReport, UnderWay, make_server, signature
+    from seedspread.report.server import LiveReport, make_server, signature, under_way
+    from seedspread.runs.store import Store
     from seedspread.study.store_questions import studies_asked
     from seedspread.study.study import store_material
 
@@ -141,10 +134,9 @@ def serve(
         def make() -> Report:
             return Report(store_material(place, study or (), value=value, data_dir=data_dir))
 
-        under_way = UnderWay(place, studies_asked(place, study or (), data_dir))
-        live = LiveReport(make, lambda: signature(place), under_way.html, wait=_FIRST_SECONDS)
+        asked = studies_asked(place, study or (), data_dir)
+        live = LiveReport(make, lambda: signature(place), lambda: under_way(Store(place), asked))
     server = make_server(live, host, port)
-    live.start()
     say(f"{server.url}  (Ctrl-C stops it)")
     if not server.only_local:
         say("anyone who can reach this address can read the report", err=True)
@@ -153,7 +145,6 @@ def serve(
     except KeyboardInterrupt:
         say("stopped", err=True)
     finally:
-        live.stop()
         server.server_close()
 
 

@@ -29,7 +29,7 @@ from seedspread.paper.values import (
     values,
 )
 from seedspread.stats.classic import f_p_value, f_test, pitman_morgan, seed_jackknife
-from seedspread.stats.groups import Floats, Group, effective_df, runs_per_seed, same_seed_runs
+from seedspread.stats.groups import Group, effective_df, runs_per_seed, same_seed_runs
 from seedspread.stats.seed_summaries import noise_from_accuracies
 from seedspread.stats.variance_ratio import RobustRatio, robust_ratio, robust_ratios
 
@@ -38,17 +38,6 @@ Check = tuple[bool | None, str] | tuple[bool | None, str, dict[str, Any]]
 
 _BOTH_MODES = "cifar10-low/clamp cifar10/clamp cifar10/subtract cifar100/clamp cifar100/subtract".split()
 _COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, "==": operator.eq}
-
-
-def _supcon(features: Floats, labels: Floats, margin: float, reduction: str) -> float:
-    """Return the loss of Eqs. 4 to 9 with a margin that is subtracted."""
-    z = features / np.linalg.norm(features, axis=1, keepdims=True)
-    other = ~np.eye(len(z), dtype=bool)
-    positive = (labels[:, None] == labels) & other
-    logits = np.where(other, z @ z.T / 0.15, -np.inf)
-    log_p = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True) - margin * positive
-    sums = np.where(positive, log_p, 0).sum(axis=1)
-    return float(-(sums / (positive.sum(axis=1) if reduction == "mean" else 1)).mean())
 
 
 def _components(setting: str) -> tuple[float, float, str]:
@@ -78,14 +67,6 @@ def _bounded(setting: str, margin_type: str) -> tuple[float, float]:
     return arm.within_variance, noise_from_accuracies("", arm.values, images, 100.0).floor
 
 
-def modes_differ() -> Check:
-    """Check that the derivative of log p by the shift, -1 + sum of softmax, is 0 whatever the logits."""
-    logits = np.random.default_rng(1).normal(size=(100, 20)) * 5
-    p = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
-    residual = float(np.abs(1 - p.sum(axis=1)).max())
-    return residual < 1e-9, f"1 - sum of p is at most {residual:.0e}"
-
-
 def fourteen_seeds() -> Check:
     seeds = len({r["seed"] for r in published_runs() if r["setting"] == "cifar10"})
     r, s = (np.corrcoef(*arm.matrix.T)[0, 1] for arm in _arms("cifar10"))
@@ -107,22 +88,6 @@ def modes_have_one_variance() -> Check:
         f"low margin, clamp: {direct:.3f} (direct) against {detach:.3f} (detach), F test p = {p[0]:.3f}"
     )
     return all((probability or 0.0) >= 0.95 for probability in within), computed, numbers
-
-
-def denominator_pathway() -> Check:
-    """Change a saturated similarity and check whether any anchor's loss changes."""
-    s, margin = np.array([[0.0, 0.9, 0.1], [0.9, 0.0, 0.2], [0.1, 0.2, 0.0]]), 0.4
-
-    def losses(similarity: float) -> Floats:
-        t = s.copy()
-        t[0, 1] = t[1, 0] = min(similarity + margin, 1)
-        logits = np.where(np.eye(3, dtype=bool), -np.inf, t / 0.15)
-        out: Floats = np.logaddexp.reduce(logits, axis=1)
-        return out
-
-    moved = float(np.abs(losses(0.9) - losses(0.7)).max())
-    computed = f"moving a saturated similarity from 0.9 to 0.7 changes the losses by {moved:g}"
-    return moved > 0, computed
 
 
 def gap_narrows() -> Check:
@@ -190,21 +155,6 @@ def lower_at_every_layer() -> Check:
     return bool(np.all(lower)), f"{int(lower.sum())} of {len(lower)} layers"
 
 
-def neutral_only_for_means() -> Check:
-    """Check whether what subtraction adds to the loss is the same at every point."""
-    rng = np.random.default_rng(0)
-    labels = np.repeat([0.0, 1.0, 2.0], [2, 3, 5])
-    shifts = {}
-    for reduction in ("mean", "sum"):
-        points = [rng.normal(size=(10, 4)) for _ in range(50)]
-        gaps = [_supcon(p, labels, 0.4, reduction) - _supcon(p, labels, 0.0, reduction) for p in points]
-        shifts[reduction] = float(np.ptp(gaps))
-    spread = (
-        f"the added term varies by {shifts['mean']:.0e} (mean) and {shifts['sum']:.0e} (sum) over 50 points"
-    )
-    return shifts["sum"] > 1e-9, spread
-
-
 def nearly_six() -> Check:
     found, _ = paper_ratios()["cifar10"]
     ratio = METHODS["ratio"](values("cifar10/clamp"), values("cifar10/subtract"))
@@ -222,20 +172,10 @@ def same_rows() -> Check:
     return same, "seven equal values" if same else "different values"
 
 
-def check_claims() -> list[tuple[dict[str, Any], bool | None, str, str]]:
-    """Return each claim, whether it holds (None if that cannot be told), what was computed, and a remark."""
-    out = []
-    for claim in paper_data("claims.toml")["claim"]:
-        check = globals()[claim["check"]]() if "check" in claim else _compared(claim)
-        holds, computed, *numbers = check
-        remark = claim.get("comment", "")
-        out.append((claim, holds, computed, remark.format(**numbers[0]) if numbers else remark))
-    return out
-
-
 def _compared(claim: dict[str, Any]) -> Check:
     numbers = _numbers(claim.get("numbers", {}))
     holds = [_is_true(comparison.format(**numbers)) for comparison in claim.get("holds", ())]
+    holds += [claim["proved"]] if "proved" in claim else []
     return all(holds) if holds else None, claim.get("computed", "-").format(**numbers), numbers
 
 
@@ -286,12 +226,16 @@ class Finding:
 
 def check_paper() -> list[Finding]:
     """Return a finding for every claim, numbers first, in the order of the paper's sections."""
-    findings = [_number(claimed) for claimed in printed_numbers()]
-    for claim, holds, computed, remark in check_claims():
-        verdict: ClaimVerdict = "not derivable" if holds is None else "reproduces" if holds else "differs"
-        place = (claim["section"], claim["where"], claim["says"])
-        findings.append(Finding(*place, "in words", computed, verdict, remark))
+    findings = [*map(_number, printed_numbers()), *map(_in_words, paper_data("claims.toml")["claim"])]
     return sorted(findings, key=lambda f: SECTIONS.index(f.section))
+
+
+def _in_words(claim: dict[str, Any]) -> Finding:
+    holds, computed, *numbers = globals()[claim["check"]]() if "check" in claim else _compared(claim)
+    remark = claim.get("comment", "")
+    verdict: ClaimVerdict = "not derivable" if holds is None else "reproduces" if holds else "differs"
+    place = (claim["section"], claim["where"], claim["says"])
+    return Finding(*place, "in words", computed, verdict, remark.format(**numbers[0]) if numbers else remark)
 
 
 def summary(findings: Iterable[Finding]) -> dict[str, int]:

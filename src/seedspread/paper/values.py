@@ -255,11 +255,6 @@ class PrintedNumber:
     inputs: list[Series]
     layer: int | None = None
 
-    @property
-    def agrees(self) -> bool:
-        """Whether it follows from the published values."""
-        return recompute(self.method, self.text, self.inputs)[1]
-
 
 @cache
 def printed_numbers() -> list[PrintedNumber]:
@@ -329,12 +324,7 @@ def _index() -> dict[tuple[str, tuple[str, ...], str], PrintedNumber]:
     return index
 
 
-def printed(table: int, on: tuple[str, ...], method: str, *, judge: bool = False) -> str:
-    """What a table prints for a method on published values; empty if it prints nothing.
-
-    With `judge`, a number that does not follow from the published values is marked.
-    """
+def printed(table: int, on: tuple[str, ...], method: str) -> str:
+    """Return what a table prints for a method on published values; a dash if nothing."""
     number = _index().get((f"Table {table}", on, method))
-    if number is None:
-        return ""
-    return f"{number.text} ✗" if judge and not number.agrees else number.text
+    return "-" if number is None else number.text

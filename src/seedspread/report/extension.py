@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.analysis.audit_result import AuditResult, Comparison
-from seedspread.analysis.churn import ChurnResult
-from seedspread.analysis.curves import CurvesResult
 from seedspread.errors import SeedspreadError
 from seedspread.render.chart import COLOURS, Chart
 from seedspread.render.table import Table
-from seedspread.report.layers import LayerBands, RunLayers, read_layers
+from seedspread.report.layers import LayerBand, LayerBands, RunLayers, read_layers
 from seedspread.runs.levels import Levels, arm_name, block_name
 from seedspread.runs.metrics import Metric
 from seedspread.runs.plugins import load_plugin, plugins
@@ -30,22 +28,18 @@ class Section:
     Attributes:
         id: anchor on the page.
         words: paragraphs; the first is the verdict.
-        groups: further exhibits under headings of their own, the first of which is open.
-        fold: heading of what only a thorough reader wants: `folded`, and `folded_words`.
+        folds: what only a thorough reader wants, each under a heading of its own.
     """
 
     id: str
     title: str
     words: tuple[str, ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
-    groups: tuple[tuple[str, tuple[Exhibit, ...]], ...] = ()
-    fold: str = ""
-    folded: tuple[Exhibit, ...] = ()
-    folded_words: tuple[str, ...] = ()
+    folds: "tuple[Section, ...]" = ()
 
     @property
     def all(self) -> tuple[Exhibit, ...]:
-        return (*self.exhibits, *(e for _, group in self.groups for e in group), *self.folded)
+        return (*self.exhibits, *(e for fold in self.folds for e in fold.all))
 
 
 @dataclass(frozen=True)
@@ -54,14 +48,12 @@ class Scale:
 
     Attributes:
         remark: how it compares, such as "not the paper's scale".
-        broader: a remark that is true as well, and enough beside other runs of this size that have it.
         same: whether it is the published scale; None if that cannot be told.
     """
 
     data: str = ""
     size: str = ""
     remark: str = ""
-    broader: str = ""
     same: bool | None = None
 
 
@@ -69,36 +61,32 @@ class Scale:
 class Published:
     """Values that a publication prints for a setting, to stand beside its own.
 
-    Kinds are those of tables and charts: factorial, pooled, variance-tests, per-seed, normality, spread,
-    profiles.
+    Kinds are those of tables and charts: factorial, pooled, per-seed, spread, profiles.
 
     Attributes:
         order: place among the publication's settings.
         same_question: whether the setting compares what the publication compares; only then do the values
             stand beside its own.
-        own_heading: heading over the setting's own columns.
-        mixed_heading: heading over the publication's if settings of several scales share a table.
+        heading: heading over its columns.
     """
 
     name: str
     title: str
     order: int = 0
     same_question: bool = True
-    own_heading: str = "these runs"
     heading: str = "published"
-    mixed_heading: str = "published (scale differs by row)"
 
     def follows(self, kind: str) -> str:
         """Return its table or figure of that kind, `the paper's Table 5`; empty if there is none."""
         return ""
 
-    def note(self, kind: str) -> str:
-        """Return what to know of its values in a table of that kind."""
-        return ""
-
     def values(self, kind: str, methods: Sequence[str], *arms: str) -> list[str]:
         """Return what it prints of these arms (`clamp`, `clamp/detach`), by method; a dash if nothing."""
         return ["-"] * len(methods)
+
+    def parameters(self) -> Any:
+        """Return the parameters of its runs, as the extension reads them; None if it does not print them."""
+        return None
 
     def runs(self) -> Mapping[tuple[str, str], Sequence[str]]:
         """Return every run that it prints, by arm and block; under no block those of its first one."""
@@ -116,10 +104,6 @@ class Extension:
         """Return a factor and its level as people read them."""
         return factor, level
 
-    def typical(self, cells: Sequence[RecordedCell]) -> Any:
-        """Return the parameters that stand for a setting's cells."""
-        return cells[0].parameters if cells else None
-
     def layers(self, folder: Path, parameters: Any) -> "RunLayers | str | None":
         """Return what a run recorded by layer, or what is wrong with its files; None if it has no layers.
 
@@ -127,22 +111,18 @@ class Extension:
         """
         return read_layers(folder)
 
-    def saturates(self, parameters: Any) -> bool:
-        """Return whether a run's rates are of saturation, or only what would be cut."""
-        return True
-
     def published(
         self, cells: Sequence[RecordedCell], audit: AuditSpec | None, metric: str, partial: bool
     ) -> Published | None:
         """Return published values of a setting of these cells; `partial`: runs saw part of their data."""
         return None
 
-    def scale(self, parameters: Any, published: Published | None, partial: bool) -> Scale:
+    def scale(self, cells: Sequence[RecordedCell], published: Published | None, partial: bool) -> Scale:
         """Return on what data and at what size its runs were made."""
         return Scale()
 
-    def rates_to_compare(self, settings: "Sequence[Setting]") -> dict[str, tuple[str, str]]:
-        """Return by a setting's id a further line of its figure of rates: its name, and whose they are."""
+    def further_rates(self, s: "Setting", settings: "Sequence[Setting]") -> dict[str, LayerBand]:
+        """Return further lines of a setting's figure of rates, by their name."""
         return {}
 
     def judged_together(self, settings: "Sequence[Setting]") -> "list[Setting]":
@@ -156,18 +136,6 @@ class Extension:
     def exhibits(self, data: "ReportData") -> dict[str, list[Exhibit | None]]:
         """Return further tables and charts, by the id of their section."""
         return {}
-
-    def sections(self, data: "ReportData") -> list[Section]:
-        """Return further sections; they stand before what was run."""
-        return []
-
-    def glossary(self, data: "ReportData") -> tuple[tuple[str, str], ...]:
-        """Return further words and their meanings."""
-        return ()
-
-    def badge(self, data: "ReportData") -> str:
-        """Return a word or two beside the title."""
-        return ""
 
 
 def extension_of(runner: str) -> Extension:
@@ -186,7 +154,8 @@ class ReportError(SeedspreadError):
 class Point:
     """A finished run: its condition, its value in the report's units, and its layers if they were measured.
 
-    `clamps` is whether its rates are of saturation, or only what its margins would cut.
+    Attributes:
+        row: the run as a row of a table to audit.
     """
 
     arm: str
@@ -195,8 +164,8 @@ class Point:
     value: float
     key: str = ""
     collapsed: bool = False
-    clamps: bool = True
     layers: RunLayers | None = None
+    row: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -210,14 +179,12 @@ class Setting:
         arms: levels of `group`, the baseline last.
         block_factors: factors in which a seed is run again.
         why: reason why there is no comparison.
-        parameters: those that stand for the setting, as the package of its runner reads them.
+        parameters: those of its cells, as the package of its runner reads them.
         profiles: `rate` and `gradient` by arm, with the final weights.
         curves: `rate` and `gradient` by arm, over training.
         levels: factors and levels that distinguish it from the other settings of its study.
-        crashed: arm and seed of each run that ended with an error of its own.
+        crashed: a row for each run that ended with an error of its own.
         sequential: stopping rule and interim looks of a sequential study.
-        training: mean and spread of the metric by step, if runs logged it.
-        churn: how often seeds disagree on an example, if runs kept predictions.
     """
 
     id: str
@@ -233,17 +200,14 @@ class Setting:
     audit: AuditResult | None = None
     why: str = ""
     published: Published | None = None
-    parameters: Any = None
-    all_parameters: tuple[Any, ...] = ()
+    parameters: tuple[Any, ...] = ()
     scale: Scale = field(default_factory=Scale)
     profiles: LayerBands = field(default_factory=dict)
     curves: LayerBands = field(default_factory=dict)
     states: dict[str, RunState] = field(default_factory=dict)
     levels: tuple[tuple[str, str], ...] = ()
-    crashed: tuple[tuple[str, str], ...] = ()
+    crashed: tuple[Mapping[str, Any], ...] = ()
     sequential: SequentialRecord | None = None
-    training: CurvesResult | None = None
-    churn: ChurnResult | None = None
 
     def arm_title(self, arm: str) -> str:
         return arm_name(self.group, arm)
@@ -284,18 +248,6 @@ class Setting:
         runs = [r for r in self.runs if r.arm == arm and block in (None, r.block)]
         return sorted(runs, key=lambda r: (r.seed.isdigit() and int(r.seed), r.seed, r.block))
 
-    @property
-    def looks(self) -> SequentialRecord | None:
-        """Return the interim looks at what the setting compares; None if there were none."""
-        record, titles = self.sequential, {c.title for c in self.comparisons}
-        if record is None:
-            return None
-        looks = tuple(
-            replace(look, comparisons=tuple(c for c in look.comparisons if c.title in titles))
-            for look in record.looks
-        )
-        return replace(record, looks=looks) if any(look.comparisons for look in looks) else None
-
     def colour(self, arm: str) -> str:
         """Return the color of an arm in every figure; the baseline has the first."""
         return COLOURS[self.arms[::-1].index(arm) % len(COLOURS)]
@@ -334,17 +286,12 @@ class ReportData:
 
 def origins(settings: Sequence[Setting]) -> str:
     """Return the line under a table or figure: the data of several settings and, once, their sizes."""
-    sizes: dict[tuple[str, str], list[str]] = {}
-    every = {(s.scale.size, s.scale.remark) for s in settings}
-    for s in (s.scale for s in settings):
-        if s.data:
-            broader = (s.size, s.broader)
-            sizes.setdefault(broader if broader in every else (s.size, s.remark), []).append(s.data)
-    said = {what: "; ".join(part for part in what if part) for what in sizes}
-    parts = (
-        "; ".join(dict.fromkeys(data)) + (f" ({said[w]})" if said[w] else "") for w, data in sizes.items()
-    )
-    return ". ".join(parts)
+    data: dict[str, list[str]] = {}
+    for scale in (s.scale for s in settings if s.scale.data):
+        about = "; ".join(filter(None, (scale.size, scale.remark)))
+        data.setdefault(about, []).append(scale.data)
+    named = ((about, "; ".join(dict.fromkeys(names))) for about, names in data.items())
+    return ". ".join(f"{names} ({about})" if about else names for about, names in named)
 
 
 def publication_order(s: Setting) -> float:
@@ -367,25 +314,16 @@ Row = tuple[Setting, Comparison]
 
 
 def questions(data: ReportData) -> list[list[Row]]:
-    """Group the comparisons by question: one arm against one baseline of one factor, by one metric.
-
-    If every arm is compared in one setting only, the arms of a factor stay together: a figure of its own
-    for each would show one line.
-    """
-    families: dict[tuple[str, str, str], dict[str, list[Row]]] = {}
+    """Group the comparisons by question: one baseline of one factor, by one metric."""
+    out: dict[tuple[str, str, str], list[Row]] = {}
     for s in data.settings:
         for c in s.comparisons:
-            family = families.setdefault((s.metric.name, s.group, c.baseline), {})
-            family.setdefault(c.group, []).append((s, c))
-    out = []
-    for arms in families.values():
-        single = all(len(rows) == 1 for rows in arms.values())
-        out += [[row for rows in arms.values() for row in rows]] if single else list(arms.values())
-    return out
+            out.setdefault((s.metric.name, s.group, c.baseline), []).append((s, c))
+    return list(out.values())
 
 
 # Ids of the page's own parts.
-_RESERVED = ("layers", "datasets", "trust", "setup", "paper-check")
+_RESERVED = ("layers", "datasets", "trust", "setup")
 
 
 def _unique(names: list[str], reserved: tuple[str, ...] = ()) -> list[str]:

@@ -1,8 +1,8 @@
 """Rates and gradient norms by layer: read from runs' folders (no torch), averaged over seeds, and drawn."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from seedspread.analysis.words import between
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_colour
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.metrics import metric_of, rate_from_histogram, rates_from_histograms
+from seedspread.runs.metrics import rate_from_histogram, rates_from_histograms
 from seedspread.stats.groups import Floats
-from seedspread.stats.seed_summaries import MeanAndSd, mean_and_sd, seed_correlation
+from seedspread.stats.seed_summaries import MeanAndSd, mean_and_sd
 
 if TYPE_CHECKING:
     from seedspread.report.extension import Point, ReportData, Setting
@@ -38,10 +37,11 @@ class RunLayers:
         epochs: `(E,)`, counted from 1.
         rates: `(E, L)` over training.
         gradients: `(E, L)` over training.
-        probes: layer and accuracy, from 0 to 1, of the first probe of each layer that has one.
+        probes: accuracy, from 0 to 1, of the first probe of each layer that has one.
         positive_pairs: ordered pairs of views per batch; NaN if not counted.
         image_pairs: ordered pairs of different images, likewise; older runs did not count them.
         pair_share: share of a batch's pairs that are positive.
+        clamps: whether rates are of saturation, or only what the margins would cut.
     """
 
     rate: Floats
@@ -49,13 +49,16 @@ class RunLayers:
     epochs: NDArray[np.int64]
     rates: Floats
     gradients: Floats
-    probes: tuple[tuple[int, float], ...]
+    probes: tuple[float, ...]
     positive_pairs: float
     image_pairs: float
     pair_share: float
+    clamps: bool = True
 
 
-def read_layers(folder: Path, margins: tuple[float, ...] | None = None) -> RunLayers | str | None:
+def read_layers(
+    folder: Path, margins: tuple[float, ...] | None = None, *, clamps: bool = True
+) -> RunLayers | str | None:
     """Return a finished run's layers under these margins, or what is wrong with its files.
 
     A run that clamps has its rates counted. In any other the rate is what these margins *would* cut, and
@@ -63,14 +66,14 @@ def read_layers(folder: Path, margins: tuple[float, ...] | None = None) -> RunLa
     it logged no layers.
     """
     try:
-        return _read(str(folder), margins, RunFolder(folder).finished_at())
+        return _read(str(folder), margins, clamps, RunFolder(folder).finished_at())
     except UNREADABLE as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         return f"{folder}: its layers cannot be read: {reason}"
 
 
 @lru_cache(maxsize=20_000)
-def _read(folder: str, margins: tuple[float, ...] | None, _: int) -> RunLayers | None:
+def _read(folder: str, margins: tuple[float, ...] | None, clamps: bool, _: int) -> RunLayers | None:
     """Read a run once, however often the page is made again: a finished run never changes."""
     run = RunFolder(Path(folder))
     result = run.result()
@@ -90,10 +93,11 @@ def _read(folder: str, margins: tuple[float, ...] | None, _: int) -> RunLayers |
         epochs=epochs,
         rates=rates,
         gradients=gradients,
-        probes=tuple((p["layer"], float(p["test_accuracy"])) for p in result["probes"] if p["repeat"] == 0),
+        probes=tuple(float(p["test_accuracy"]) for p in result["probes"] if p["repeat"] == 0),
         positive_pairs=float(result["positive_pairs"]),
         image_pairs=float(result.get("positive_image_pairs", math.nan)),
         pair_share=float(result["pair_share"]),
+        clamps=clamps,
     )
 
 
@@ -160,7 +164,7 @@ def layer_bands(runs: "Sequence[Point]", arms: Sequence[str]) -> tuple[LayerBand
         measured = [(r.seed, r.layers) for r in runs if r.arm == arm and r.layers is not None]
         if not measured:
             continue
-        would_be = not all(r.clamps for r in runs if r.arm == arm and r.layers is not None)
+        would_be = not all(x.clamps for _, x in measured)
         epochs = measured[0][1].epochs
         alike = [(seed, x) for seed, x in measured if np.array_equal(x.epochs, epochs)]
         final["rate"][arm] = _band([(seed, x.rate) for seed, x in measured], would_be)
@@ -187,52 +191,64 @@ def _band(
 
 def charts(data: "ReportData", s: "Setting") -> "list[Chart | None]":
     """Return the figures of a setting's layers."""
-    return [profile_chart(data, s), *curve_charts(s), rate_accuracy_chart(s), accuracy_chart(s)]
+    over_training = [
+        _curve_chart(s, quantity, curves)
+        for quantity, curves in s.curves.items()
+        if curves and max(len(c.epochs) for c in curves.values()) >= 2
+    ]
+    return [profile_chart(data, s), *over_training]
 
 
 def profile_chart(data: "ReportData", s: "Setting") -> Chart | None:
-    """Draw rates and gradient norms by layer, with the final weights."""
-    rates, norms = s.profiles.get("rate", {}), s.profiles.get("gradient", {})
+    """Draw rates, gradient norms and the accuracy of probes by layer, with the final weights."""
+    rates, norms, probes = s.profiles.get("rate", {}), s.profiles.get("gradient", {}), _probe_bands(s)
     lines = [
         _profile_marks(_rate_name(s.arm_title(arm), p), p, s.colour(arm), i + 3 * p.would_be, _PER_CENT)
         for i, (arm, p) in enumerate(rates.items())
     ]
-    drawn_with: dict[str, tuple[str, str]] = {}
     for extension in data.extensions:
-        drawn_with |= extension.rates_to_compare(data.settings)
-    if s.id in drawn_with:
-        name, other = drawn_with[s.id]
-        further = next(x for x in data.settings if x.id == other).profiles["rate"]
-        lines.append(_profile_marks(name, further[s.arms[0]], COLOURS[2], 2, _PER_CENT))
-    if not norms and s.id in {other for _, other in drawn_with.values()}:
-        return None  # its rates are drawn with another's
-    panels = []
-    if lines:
-        marks = tuple(m for line in lines for m in line)
-        panels.append(Panel("(a) clamp activation rate", _layers_axis(rates), Axis(_RATE), marks))
-    if norms:
-        marks = tuple(
-            m
-            for i, (arm, p) in enumerate(norms.items())
-            for m in _profile_marks(s.arm_title(arm), p, s.colour(arm), i, 1)
-        )
-        panels.append(Panel("(b) gradient norms", _layers_axis(norms), _norm_axis(marks), marks))
+        for name, band in extension.further_rates(s, data.settings).items():
+            lines.append(_profile_marks(name, band, COLOURS[2], 2, _PER_CENT))
+    norm_lines, probe_lines = (
+        [_profile_marks(s.arm_title(a), p, s.colour(a), i, times) for i, (a, p) in enumerate(bands.items())]
+        for bands, times in ((norms, 1), (probes, _PER_CENT))
+    )
+    drawn = (
+        ("(a) clamp activation rate", rates, lines, Axis(_RATE)),
+        ("(b) gradient norms", norms, norm_lines, _norm_axis(norm_lines)),
+        ("(c) accuracy of a probe", probes, probe_lines, Axis("test accuracy (%)")),
+    )
+    panels = [
+        Panel(title, _layers_axis(bands), axis, tuple(m for line in lines for m in line))
+        for title, bands, lines, axis in drawn
+        if lines
+    ]
     if not panels:
         return None
     return Chart(
         f"{s.id}-profiles",
         f"Profiles by layer: {s.name}",
-        "With the final weights; bands are ±1 sd over seeds. A would-be clamp rate is what these margins "
+        "With the final weights; bands are ±1 sd over seeds. A rate if clamped is what these margins "
         "would cut of a run that does not clamp; only the clamp's own rate is saturation.",
-        _profile_words(rates, norms),
+        _in_words(panels),
         tuple(panels),
         s.origin,
         s.beside.follows("profiles"),
     )
 
 
+def _probe_bands(s: "Setting") -> dict[str, LayerBand]:
+    """Return the accuracy of a linear probe on each layer's features by group, if every layer has one."""
+    out = {}
+    for arm in s.arms:
+        probed = [(r.seed, np.array(r.layers.probes)) for r in s.of(arm) if r.layers]
+        if probed and min(len(accuracies) for _, accuracies in probed) > 1:
+            out[arm] = _band(probed, would_be=False)
+    return out
+
+
 def _rate_name(arm: str, band: LayerBand) -> str:
-    return f"{arm} (would-be)" if band.would_be else arm
+    return f"{arm} (if clamped)" if band.would_be else arm
 
 
 def _layers_axis(profiles: Mapping[str, LayerBand]) -> Axis:
@@ -241,14 +257,14 @@ def _layers_axis(profiles: Mapping[str, LayerBand]) -> Axis:
     return Axis("layer", ticks=tuple((float(i), str(i)) for i in range(0, depth, step)))
 
 
-def _norm_axis(marks: Sequence[Mark]) -> Axis:
-    ends = [v for m in marks for v in (*m.y, *m.low, *m.high) if 0 < v < math.inf]
+def _norm_axis(lines: Sequence[Sequence[Mark]]) -> Axis:
+    ends = [v for line in lines for m in line for v in (*m.y, *m.low, *m.high) if 0 < v < math.inf]
     low, high = (min(ends) / 1.2, max(ends) * 1.2) if ends else (0.1, 1.0)
     return Axis("gradient norm", log=True, ticks=log_ticks(low, high), range=(low, high))
 
 
 def _marks(
-    name: str, x: Sequence[float], mean: Floats, sd: Floats | None, labels: Iterator[str], colour: str,
+    name: str, x: Sequence[float], mean: Floats, sd: Floats | None, labels: Iterable[str], colour: str,
     symbol: int, *, positive: bool,
 ) -> list[Mark]:  # fmt: skip
     """Return a line and its band of ±1 sd.
@@ -270,52 +286,31 @@ def _profile_marks(name: str, p: LayerBand, colour: str, symbol: int, times: flo
     return _marks(name, range(len(mean)), mean, sd, labels, colour, symbol, positive=times == 1)
 
 
-def _profile_words(rates: Mapping[str, LayerBand], norms: Mapping[str, LayerBand]) -> str:
-    phrases = [
-        f"{_rate_name(arm, p)} rate from {p.mean[0]:.1%} at layer 0 to {p.mean[-1]:.1%} at "
-        f"layer {len(p.mean) - 1}"
-        for arm, p in rates.items()
-    ]
-    phrases += [
-        f"{arm} gradient norm {p.mean[0]:.3g} at layer 0, {p.mean[-1]:.3g} at the last"
-        for arm, p in norms.items()
-    ]
-    return "By layer: " + "; ".join(phrases) + "."
-
-
-def curve_charts(s: "Setting") -> Iterator[Chart]:
-    """Draw rates, and gradient norms, over training: a line per layer, with the band over seeds."""
-    for quantity, curves in s.curves.items():
-        if curves and max(len(c.epochs) for c in curves.values()) >= 2:
-            yield _curve_chart(s, quantity, curves)
+def _in_words(panels: Sequence[Panel]) -> str:
+    """Return where each line begins and ends, for a reader who cannot see it."""
+    return "; ".join(
+        f"{panel.title}, {m.name}: {m.y[0]:.3g} at {panel.x.title} {m.x[0]:g}, {m.y[-1]:.3g} at {m.x[-1]:g}"
+        for panel in panels
+        for m in panel.marks
+        if m.kind == "line"
+    )
 
 
 def _curve_chart(s: "Setting", quantity: str, curves: Mapping[str, LayerBand]) -> Chart:
+    """Draw rates, or gradient norms, over training: a line per layer, with the band over seeds."""
     rate = quantity == "rate"
     times = _PER_CENT if rate else 1
-    panels = [
-        Panel(
-            _rate_name(s.arm_title(arm), c) if rate else s.arm_title(arm),
-            Axis("epoch"),
-            Axis(),
-            _curve_marks(c, times),
-        )
-        for arm, c in curves.items()
-    ]
+    marks = {arm: _curve_marks(c, times) for arm, c in curves.items()}
     # One scale for all panels, so that they can be compared by eye.
-    marks = [mark for panel in panels for mark in panel.marks]
-    axis = Axis(_RATE, range=(0, 102)) if rate else _norm_axis(marks)
-    words = (
-        f"{arm}, layer 0: {times * c.mean[0, 0]:.3g} in epoch {c.epochs[0]}, {times * c.mean[-1, 0]:.3g} in "
-        f"epoch {c.epochs[-1]}"
-        for arm, c in curves.items()
-    )
+    axis = Axis(_RATE, range=(0, 102)) if rate else _norm_axis(list(marks.values()))
+    names = {arm: _rate_name(s.arm_title(arm), c) if rate else s.arm_title(arm) for arm, c in curves.items()}
+    panels = [Panel(names[arm], Axis("epoch"), axis, own) for arm, own in marks.items()]
     return Chart(
         f"{s.id}-{quantity}-over-training",
         f"{'Clamp activation rate' if rate else 'Gradient norms'} over training: {s.name}",
         "Means over each epoch's batches, as they were trained; a line per layer, bands ±1 sd over seeds.",
-        "; ".join(words),
-        tuple(replace(panel, y=axis) for panel in panels),
+        _in_words(panels),
+        tuple(panels),
         s.origin,
     )
 
@@ -329,68 +324,3 @@ def _curve_marks(c: LayerBand, times: float) -> tuple[Mark, ...]:
         labels = (f"{name}, epoch {e}\n{m:.4g}" for e, m in zip(c.epochs, mean, strict=True))
         marks += _marks(name, list(c.epochs), mean, sd, labels, colour, layer, positive=times == 1)
     return tuple(sorted(marks, key=lambda mark: mark.kind == "line"))  # bands behind all lines
-
-
-def rate_accuracy_chart(s: "Setting") -> Chart | None:
-    """Draw each seed's rate at layer 0 against what is measured at the end, with the correlation."""
-    marks, correlations = [], []
-    for i, arm in enumerate(s.arms):
-        runs = [(r, _PER_CENT * r.layers.rate[0]) for r in s.of(arm) if r.layers and r.layers.rate.size]
-        if not runs:
-            continue
-        name = s.arm_title(arm) + ("" if all(r.clamps for r, _ in runs) else " (would-be)")
-        rates, values = [x for _, x in runs], [r.value for r, _ in runs]
-        labels = tuple(f"{s.label(r)}\nrate {x:.1f}%" for r, x in runs)
-        marks.append(
-            Mark("dots", name, floats(rates), floats(values), labels=labels, colour=s.colour(arm), symbol=i,
-                 legend=True)
-        )  # fmt: skip
-        correlation = seed_correlation([r.seed for r, _ in runs], rates, values)
-        if correlation is not None:
-            interval, seeds = between(correlation.interval), correlation.seeds
-            correlations.append(f"{name}: r = {correlation.r:.2f} {interval} over {seeds} seeds")
-    if not marks:
-        return None
-    words = "; ".join(correlations) or "too few seeds for a correlation"
-    panel = Panel("", Axis(f"{_RATE} at layer 0"), Axis(s.metric.label), tuple(marks))
-    return Chart(
-        f"{s.id}-rate-and-accuracy",
-        f"Rate and {s.metric.name}, seed by seed: {s.name}",
-        "Does a seed whose clamp cuts more end elsewhere? Correlations, 95% intervals, the seed as the unit: "
-        f"{words}.",
-        f"Layer-0 rate against final value. {words}.",
-        (panel,),
-        s.origin,
-    )
-
-
-def accuracy_chart(s: "Setting") -> Chart | None:
-    """Draw the accuracy of a probe on every layer, if runs have them, whatever the report is about."""
-    metric, factor = metric_of("accuracy").for_display
-    marks: list[Mark] = []
-    phrases = []
-    for i, arm in enumerate(s.arms):
-        probes = [(r.seed, r.layers.probes) for r in s.of(arm) if r.layers and len(r.layers.probes) > 1]
-        if not probes:
-            continue
-        layers = [k for k, _ in probes[0][1]]
-        by_seed = [(seed, factor * np.array([accuracy for _, accuracy in p])) for seed, p in probes]
-        band = _band(by_seed, would_be=False)
-        name, mean = s.arm_title(arm), band.mean
-        labels = (f"{name}, layer {k}\n{m:.4g}%" for k, m in zip(layers, mean, strict=True))
-        marks += _marks(name, layers, mean, band.sd, labels, s.colour(arm), i, positive=False)
-        phrases.append(
-            f"{name} from {mean[0]:.1f}% at layer {layers[0]} to {mean[-1]:.1f}% at layer {layers[-1]}"
-        )
-    if not marks:
-        return None
-    ticks = tuple((float(k), str(k)) for k in sorted({int(x) for m in marks for x in m.x}))
-    panel = Panel("", Axis("layer", ticks=ticks), Axis(metric.label), tuple(marks))
-    return Chart(
-        f"{s.id}-accuracy-by-layer",
-        f"Accuracy by layer: {s.name}",
-        "A linear probe on each layer's features; mean and ±1 sd over seeds.",
-        "; ".join(phrases) + ".",
-        (panel,),
-        s.origin,
-    )

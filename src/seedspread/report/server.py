@@ -1,7 +1,6 @@
 """The live page: a small server for one reader, with the report and the runs that are under way."""
 
 import hashlib
-import io
 import ipaddress
 import json
 import socket
@@ -10,218 +9,128 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from html import escape
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from seedspread.errors import SeedspreadError, abridged
 from seedspread.render.web import environment
 from seedspread.report.page import Report, content_policy
-from seedspread.runs.store import FINISHED, RunState, Store
+from seedspread.runs.store import FINISHED, Store
 from seedspread.runs.studies import RecordedStudy, load_studies, store_marks
 from seedspread.runs.time_left import TimeLeft, duration
 
 _SHOWN = 24
 _WHERE_WIDTH = 80
-# Of a curve's picture, in its own units.
-WIDTH, HEIGHT = 120, 30
-
-
-def _pictures(curves: list[Sequence[float]]) -> list[dict[str, str] | None]:
-    """Return the line and the last value of each curve, all on one scale; None if it has no value."""
-    values = [value for curve in curves for value in curve]
-    low, high, longest = min(values), max(values), max(map(len, curves))
-    across, up = WIDTH / max(longest - 1, 1), HEIGHT / ((high - low) or 1.0)
-    return [
-        {
-            "points": " ".join(
-                f"{across * i:.1f},{up * (high - value):.1f}" for i, value in enumerate(curve)
-            ),
-            "last": f"{curve[-1]:.3g}",
-        }
-        if curve
-        else None
-        for curve in curves
-    ]
-
-
-class UnderWay:
-    """The runs that are under way, read from the store at most once a second.
-
-    The time left is that of `studies`; by default of those with a run under way.
-    """
-
-    def __init__(self, store: Path, studies: Sequence[RecordedStudy] = ()) -> None:
-        self._store, self._studies, self._lock = Store(store), tuple(studies), threading.Lock()
-        self._html, self._next = "", 0.0
-        self._finished: dict[str, RunState] = {}
-        self._time: tuple[tuple[RecordedStudy, ...], TimeLeft] | None = None
-
-    def html(self) -> str:
-        """Return the runs as a part of the page; nothing if none is under way."""
-        with self._lock:
-            start = time.monotonic()
-            if start >= self._next:
-                self._html = self._render()
-                # A large store is not looked at all the time.
-                self._next = start + max(_LOOK_SECONDS, _PAUSE * (time.monotonic() - start))
-            return self._html
-
-    def _render(self) -> str:
-        running = self._store.running()
-        states = [state for state in running if state.heartbeat is not None]
-        if not states:
-            return ""
-        studies = load_studies(self._store)[0]
-        names, rows = _rows(states, studies)
-        keys = {state.key for state in running}
-        under_way = tuple(study for study in studies if keys & set(study.keys))
-        left = self._seconds_left(self._studies or under_way)
-        template = environment("seedspread.report").get_template("under_way.html")
-        return template.render(
-            rows=rows[:_SHOWN], more=max(len(rows) - _SHOWN, 0), count=len(rows), names=names, width=WIDTH,
-            height=HEIGHT, speed=sum(row["speed"] or 0.0 for row in rows),
-            told=any(row["done"] is not None for row in rows), left="" if left is None else duration(left),
-        )  # fmt: skip
-
-    def _seconds_left(self, studies: tuple[RecordedStudy, ...]) -> float | None:
-        """Return the estimate of `seedspread status`; a run that is done stays so."""
-        if self._time is None or self._time[0] != studies:
-            self._time = studies, TimeLeft.of(self._store, studies)
-        keys = dict.fromkeys(key for study in studies for key in study.keys)
-        states = {key: self._finished.get(key) or self._store.state(key) for key in keys}
-        self._finished |= {key: state for key, state in states.items() if state.state in FINISHED}
-        return self._time[1].seconds(states)
-
-
-def _rows(states: list[RunState], studies: Sequence[RecordedStudy]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the names of all curves, and a row per run: name, how far it is, its speed and its curves."""
-    cells = [cell for study in studies for cell in study.cells]
-    names = {key: f"{cell.name}, seed {seed}" for cell in cells for seed, key in cell.runs.items()}
-    order = {key: number for number, key in enumerate(names)}
-    states.sort(key=lambda state: (order.get(state.key, len(order)), state.key))
-    beats = [state.heartbeat for state in states if state.heartbeat is not None]
-    curves = list(dict.fromkeys(name for beat in beats for name, values in beat.curves.items() if values))
-    pictures = [_pictures([beat.curves.get(name, ()) for beat in beats]) for name in curves]
-    return curves, [
-        {
-            "name": names.get(state.key, state.key),
-            "done": beat.done,
-            "where": abridged(beat.where, _WHERE_WIDTH),
-            "speed": beat.images_per_second,
-            "curves": [of_curve[i] for of_curve in pictures],
-        }
-        for i, (state, beat) in enumerate(zip(states, beats, strict=True))
-    ]
-
-
-_LOOK_SECONDS = 1.0
-# A look at a large store takes long: the next one waits for so many times as long.
-_PAUSE = 25
-_READING = (
-    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="2"><title>seedspread</title>'
-    "<p>The runs are being read; the report appears here as soon as they are.</p>"
-)
 _MINUTE = 60
-# A reader has a page or two open, each of which asks every two seconds.
-_MAX_CONNECTIONS = 32
-_REQUEST_SECONDS = 10.0
 _SEND_SECONDS = 60.0
-_MAX_HEAD = 16_384
 _HTTP_PORT = 80
+T = TypeVar("T")
 
 
 class ServeError(SeedspreadError):
     """The server cannot be started."""
 
 
+class Rarely(Generic[T]):
+    """A value that is made again at most once a second, and less often if that takes long.
+
+    Args:
+        pause: the next time comes after so many times as long as this one took.
+    """
+
+    def __init__(self, make: Callable[[], T], pause: float) -> None:
+        self._make, self._pause, self._lock = make, pause, threading.Lock()
+        self._next = 0.0
+        self._value: T
+
+    def __call__(self) -> T:
+        with self._lock:
+            start = time.monotonic()
+            if start >= self._next:
+                self._value = self._make()
+                self._next = start + max(1.0, self._pause * (time.monotonic() - start))
+            return self._value
+
+
+def under_way(store: Store, studies: Sequence[RecordedStudy] = ()) -> str:
+    """Return the runs under way as a part of the page; nothing if there are none.
+
+    The time left is that of `studies`; by default of those with a run under way.
+    """
+    running = {state.key: state.heartbeat for state in store.running()}
+    beats = {key: beat for key, beat in running.items() if beat is not None}
+    if not beats:
+        return ""
+    recorded = load_studies(store)[0]
+    cells = [cell for study in recorded for cell in study.cells]
+    names = {key: f"{cell.name}, seed {seed}" for cell in cells for seed, key in cell.runs.items()}
+    ordered = [*(key for key in names if key in beats), *(key for key in beats if key not in names)]
+    rows = [
+        (names.get(key, key), beats[key].done, abridged(beats[key].where, _WHERE_WIDTH)) for key in ordered
+    ]
+    chosen = studies or [study for study in recorded if running.keys() & set(study.keys)]
+    keys = dict.fromkeys(key for study in chosen for key in study.keys)
+    left = TimeLeft.of(store, chosen).seconds(store.states(keys))
+    return environment("seedspread.report").get_template("under_way.html").render(
+        rows=rows[:_SHOWN], count=len(rows), left="" if left is None else duration(left)
+    )  # fmt: skip
+
+
 def signature(store: Path) -> str:
-    """Changes whenever a run begins, ends or fails, or a study is added; reads no file.
+    """Return what changes whenever a run begins, ends or fails, or a study is added; reads no file.
 
     While runs are at work it also changes every minute: one that dies makes no mark in the store.
     """
-    marks, under_way = store_marks(store)
-    minute = [str(time.time() // _MINUTE)] if under_way else []
+    marks, at_work = store_marks(store)
+    minute = [str(time.time() // _MINUTE)] if at_work else []
     return hashlib.sha256("\n".join([*marks, *minute]).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Edition:
+    """The page as it is given out; `state` is `live: 13 of 36 runs done`, or what went wrong."""
+
     version: str
     page: str
-    main: str
-    progress: str
+    state: str
 
 
 class LiveReport:
-    """Makes the report again whenever its store has changed, in a thread of its own.
+    """Makes the report again when it is asked for and its store has changed; a fault keeps the old one.
 
     Attributes:
-        edition: newest edition; replaced as a whole.
-        under_way: returns the runs that are under way, as HTML.
-        state: `live`, `live, updating`, or what went wrong.
-
-    Args:
-        wait: seconds to wait for the first edition; one that takes longer follows, after a page that says so.
+        edition: returns the newest edition.
+        under_way: returns the runs under way, as HTML.
     """
 
     def __init__(
-        self,
-        make: Callable[[], Report],
-        look: Callable[[], str],
-        under_way: Callable[[], str] = lambda: "",
-        wait: float | None = None,
+        self, make: Callable[[], Report], look: Callable[[], str], under_way: Callable[[], str] = lambda: ""
     ) -> None:
-        self._make, self._look, self.under_way = make, look, under_way
-        self.edition, self.state = Edition("", _READING, "", "reading the runs"), "live"
-        self._stopped = threading.Event()
-        self._failure: Exception | None = None
-        self._first = threading.Thread(target=self._begin, daemon=True)
-        self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._first.start()
-        self._first.join(wait)
-        if self._failure is not None:
-            raise self._failure
+        self._make, self._seen = make, ""
+        # A look at a large store takes long, and making its page much longer.
+        self.under_way = Rarely(under_way, pause=25)
+        self._signature = Rarely(look, pause=25)
+        self._newest = self._edition(self._signature())
+        self.edition = Rarely(self._brought_up_to_date, pause=2)
 
-    def _begin(self) -> None:
-        try:
-            self.edition = self._edition(self._look())
-        except Exception as error:
-            self._failure = error
-            why = f"<p>The report could not be made: {escape(str(error))}</p>"
-            self.edition = Edition("", _READING.partition("<p>")[0] + why, "", "failed")
-
-    def _edition(self, version: str) -> Edition:
+    def _edition(self, seen: str) -> Edition:
+        self._seen = seen
         report = self._make()
-        return Edition(version, report.page(version), report.main(version), _progress(report))
+        return Edition(seen, report.page(seen), f"live: {_progress(report)}")
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def _follow(self) -> None:
-        self._first.join()
-        pause = _LOOK_SECONDS
-        while not self._stopped.wait(pause):
-            start = time.monotonic()
-            seen = self._look()
-            if seen == self.edition.version:
-                pause = max(_LOOK_SECONDS, _PAUSE * (time.monotonic() - start))
-                continue
-            self.state, start = "live, updating", time.monotonic()
+    def _brought_up_to_date(self) -> Edition:
+        seen = self._signature()
+        if seen != self._seen:
             try:
-                self.edition = self._edition(seen)
-                self.state = "live"
+                self._newest = self._edition(seen)
             except Exception as error:
-                self.state = f"could not be brought up to date ({type(error).__name__})"
-            # A large store is not made into a page without a pause.
-            pause = max(_LOOK_SECONDS, 2 * (time.monotonic() - start))
+                state = f"could not be brought up to date ({type(error).__name__})"
+                self._newest = replace(self._newest, state=state)
+        return self._newest
 
 
 def _progress(report: Report) -> str:
@@ -242,15 +151,14 @@ def make_server(live: LiveReport, host: str, port: int) -> "ReportServer":
 
 
 class ReportServer(ThreadingHTTPServer):
-    """Serves one report to a few connections at a time."""
+    """Serves one report, to this machine only if that is where it listens."""
 
     daemon_threads = True
 
     def __init__(self, live: LiveReport, host: str, port: int) -> None:
         self.live = live
-        self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        # Of a name that has both, the address of the older kind.
+        # If a name has both, the IPv4 address.
         family, *_, address = min(addresses, key=lambda one: one[0] != socket.AF_INET)
         self.address_family = family
         super().__init__(address, _Handler)  # type: ignore[arg-type]
@@ -262,23 +170,6 @@ class ReportServer(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, or hang up while too many are being answered."""
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except BaseException:  # no thread could be started
-            self._free.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
-
 
 def is_loopback(name: str) -> bool:
     try:
@@ -288,7 +179,7 @@ def is_loopback(name: str) -> bool:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Four addresses, all read-only: the page, its main part, the runs under way, and what has changed."""
+    """Three addresses, all read-only: the page, the runs under way, and what has changed."""
 
     server: ReportServer
     server_version = "seedspread"
@@ -296,38 +187,21 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _SEND_SECONDS
 
     def handle_one_request(self) -> None:
-        """Read a request that is short and comes in time, and answer it."""
-        with suppress(OSError):  # the reader has gone, or takes too long
-            if head := self._head():
-                self.rfile = io.BufferedReader(io.BytesIO(head))
-                super().handle_one_request()
-        self.close_connection = True
-
-    def _head(self) -> bytes:
-        """All that is read of a request; empty if it is too long. `TimeoutError` if it is too slow.
-
-        The time is for all of it: a byte now and then would hold a connection for ever.
-        """
-        head, deadline = b"", time.monotonic() + _REQUEST_SECONDS
-        while b"\r\n\r\n" not in head and b"\n\n" not in head:
-            self.connection.settimeout(max(deadline - time.monotonic(), 1e-3))
-            piece = self.connection.recv(4096)
-            head += piece
-            if not piece or len(head) > _MAX_HEAD or time.monotonic() > deadline:
-                return b""
-        self.connection.settimeout(_SEND_SECONDS)
-        return head
+        """Answer a request; a reader may go before the end."""
+        with suppress(OSError):
+            super().handle_one_request()
 
     def do_GET(self) -> None:
-        live, edition = self.server.live, self.server.live.edition
+        live = self.server.live
         if not self._is_for_us():
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server answers to its own name only\n")
-        elif self.path in ("/", "/main"):
-            self._send(HTTPStatus.OK, "text/html", edition.page if self.path == "/" else edition.main)
+        elif self.path == "/":
+            self._send(HTTPStatus.OK, "text/html", live.edition().page)
         elif self.path == "/under-way":
             self._send(HTTPStatus.OK, "text/html", live.under_way())
         elif self.path == "/state":
-            state = {"version": edition.version, "state": f"{live.state}: {edition.progress}"}
+            edition = live.edition()
+            state = {"version": edition.version, "state": edition.state}
             self._send(HTTPStatus.OK, "application/json", json.dumps(state))
         else:
             self._send(HTTPStatus.NOT_FOUND, "text/plain", "nothing here but the report, at /\n")

@@ -200,7 +200,7 @@
   addEventListener("beforeprint", () => {
     themeBefore = root.dataset.theme;
     root.dataset.theme = "light";
-    document.querySelectorAll("details.group:not([open])").forEach((d) => { d.open = true; d.dataset.opened = "yes"; });
+    document.querySelectorAll("details.fold:not([open])").forEach((d) => { d.open = true; d.dataset.opened = "yes"; });
     if (!globalThis.Plotly) return;
     for (const figure of charts()) {
       if (figure.dataset.drawn !== "yes") {
@@ -334,11 +334,11 @@
       try {
         const state = await (await fetch("state", { cache: "no-store" })).json();
         if (state.version !== document.querySelector("main").dataset.version) {
-          const text = await (await fetch("main", { cache: "no-store" })).text();
+          const text = await (await fetch(".", { cache: "no-store" })).text();
           const folds = new Map([...document.querySelectorAll("details")].map((d) => [nameOf(d), d.open]));
           const top = scrollY;
           kept = keep();
-          document.getElementById("main").innerHTML = text;
+          document.getElementById("main").innerHTML = new DOMParser().parseFromString(text, "text/html").getElementById("main").innerHTML;
           document.querySelectorAll("details").forEach((d) => { d.open = folds.get(nameOf(d)) ?? d.open; });
           start();
           scrollTo({ top, behavior: "instant" });
