@@ -386,8 +386,8 @@ class RuntimeConfig(FrozenConfig):
         implementation: how `layer_local` is computed: `plain` goes through autograd as the method is
             written, `fast` has fewer products and lets several runs be trained as one program
             (`docs/performance.md`). Gradients are the same to rounding; it is part of the run's identity.
-            `native` is a kernel in C++ for a whole layer, which takes a compiler, on a CPU and in fp32. The
-            other rules have one implementation.
+            `native` is a kernel in C++ for a whole layer, which takes a compiler and a CPU, for
+            `bf16` one with AVX-512 BF16. The other rules have one implementation.
         micro_batch_size: `fast`: at most so many views of a batch go through a layer at a time; None is 128,
             and on CUDA the whole batch. Part of the run's identity, in which None is 128 on any device.
         activation_checkpointing: `fast`, `native`: work each slice out again for its backward pass: less
@@ -417,13 +417,8 @@ class RuntimeConfig(FrozenConfig):
 
     @model_validator(mode="after")
     def _native_fits(self) -> Self:
-        if self.implementation == "native":
-            if self.device not in ("auto", "cpu"):
-                raise ValueError(f"implementation = 'native' is for the CPU; got device {self.device!r}")
-            if self.precision != "fp32":
-                raise ValueError(
-                    f"implementation = 'native' takes precision = 'fp32'; got {self.precision!r}"
-                )
+        if self.implementation == "native" and self.device not in ("auto", "cpu"):
+            raise ValueError(f"implementation = 'native' is for the CPU; got device {self.device!r}")
         return self
 
 

@@ -155,7 +155,8 @@ class CffRunner(Runner):
         return 4 * (copies * parameters.model.parameters + parameters.model.dim * classes) + history
 
     def why_not_here(self, parameters: RunConfig) -> str | None:
-        return why_not() if features_of(parameters).needs_compiler else None
+        needs_compiler = features_of(parameters).needs_compiler
+        return why_not(bf16=parameters.runtime.precision == "bf16") if needs_compiler else None
 
     def seconds(self, parameters: Sequence[RunConfig]) -> float | None:
         """Estimate from a step that is measured here; None of images that have to be counted first."""

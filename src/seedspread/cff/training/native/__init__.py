@@ -81,10 +81,21 @@ def build() -> Built:
     return found
 
 
-def why_not() -> str | None:
-    """Build the kernel; return why it cannot be built here, or None."""
+def require_bf16() -> None:
+    """Raise if this machine's CPU, for which the kernel is built, cannot multiply in bf16."""
+    if not ctypes.CDLL(str(build().path)).seedspread_has_bf16():
+        raise NativeError(
+            "this CPU cannot multiply in bf16 (it has no AVX-512 BF16): train with precision = fp32, or with "
+            "implementation = fast"
+        )
+
+
+def why_not(*, bf16: bool = False) -> str | None:
+    """Build the kernel; return why it cannot be built here, or cannot train in this precision, or None."""
     try:
         build()
+        if bf16:
+            require_bf16()
     except NativeError as error:
         return str(error)
     return None

@@ -38,7 +38,8 @@ Gelu gelu(Vector x) {
 }
 
 struct Shape {
-    Index images, tokens, dim, heads, channels, across, patch, embeds;  // across: pixels; embeds: whether images come in
+    Index images, tokens, dim, heads, channels, across, patch;  // across: pixels
+    Index embeds, bf16;  // whether images come in, and whether products are in bf16
 
     Index hidden() const { return 2 * dim; }
     Index width() const { return dim / heads; }
@@ -107,18 +108,22 @@ struct Layer {
               1.0f / std::sqrt(float(s.width()))),
           up(own.up, own.up_bias, own.scale2, own.shift2, s.hidden(), s.dim, 0, 1.0f) {
         Index d = s.dim, h = s.hidden();
-        if (s.embeds) patch_there = {own.patch, s.pixels(), d, 1, s.pixels()};
+        auto packed = [&s](const float* at, Index depth, Index columns, Index row, Index column) {
+            Packed weight(at, depth, columns, row, column);
+            return s.bf16 ? weight.in_bf16() : weight;
+        };
+        if (s.embeds) patch_there = packed(own.patch, s.pixels(), d, 1, s.pixels());
         if (forward) {
-            qkv_there = {qkv.weight.data(), d, 3 * d, 1, d};
-            proj_there = {own.proj, d, d, 1, d};
-            up_there = {up.weight.data(), d, h, 1, d};
-            down_there = {own.down, h, d, 1, h};
+            qkv_there = packed(qkv.weight.data(), d, 3 * d, 1, d);
+            proj_there = packed(own.proj, d, d, 1, d);
+            up_there = packed(up.weight.data(), d, h, 1, d);
+            down_there = packed(own.down, h, d, 1, h);
         }
         if (backward) {
-            if (s.embeds) qkv_back = {qkv.weight.data(), 3 * d, d, d, 1};
-            proj_back = {own.proj, d, d, d, 1};
-            up_back = {up.weight.data(), h, d, d, 1};
-            down_back = {own.down, d, h, h, 1};
+            if (s.embeds) qkv_back = packed(qkv.weight.data(), 3 * d, d, d, 1);
+            proj_back = packed(own.proj, d, d, d, 1);
+            up_back = packed(up.weight.data(), h, d, d, 1);
+            down_back = packed(own.down, d, h, h, 1);
         }
     }
 };
@@ -127,9 +132,11 @@ struct Layer {
 struct Scratch {
     std::vector<float> patches, embedded, tokens, normed, attended, hidden, pooled, deviation;
     std::vector<float> values, turned, along, p, grad_p, wide, thin, grad_tokens;
+    std::vector<float> left_words, right_words;  // of a product in bf16
     std::vector<float> saved;
+    bool bf16;
 
-    Scratch(const Shape& s, Index images, bool saves) {
+    Scratch(const Shape& s, Index images, bool saves) : bf16(s.bf16) {
         Index n = images * s.tokens, length = round_up(s.tokens, WIDTH), w = round_up(s.width(), WIDTH);
         auto make = [](std::vector<float>& one, Index size) { one.resize(size + PANEL); };
         if (s.embeds) make(patches, n * s.pixels()), make(embedded, n * s.dim), make(grad_tokens, n * s.dim);
@@ -141,6 +148,9 @@ struct Scratch {
         make(along, length);
         for (auto* one : {&p, &grad_p}) make(*one, s.tokens * length);
         make(wide, n * 3 * s.dim);
+        if (bf16)
+            for (auto* one : {&left_words, &right_words})
+                make(*one, (n + 1) * (std::max({3 * s.dim, s.pixels(), length}) + 1) / 2);
         if (saves) make(saved, images * s.saved());
     }
 };
@@ -234,6 +244,59 @@ void copy(Index n, Index columns, const float* from, Index row, float* to, Index
     for (Index i = 0; i < n; i++) std::memcpy(to + i * to_row, from + i * row, columns * sizeof(float));
 }
 
+// ------------------------------------------------------------------------------ products of a layer
+
+// The left factor of a product, whose rows or columns lie side by side, in words of bf16.
+Left in_words(Index m, Index depth, Left left, float* words) {
+    if (left.step == 1) {
+        words_along(m, depth, left.at, left.row, words);
+        return {words, words_of(depth), 1};
+    }
+    words_across(depth, m, left.at, left.step, words, m);
+    return {words, 1, m};
+}
+
+// By a weight, which was packed in the layer's format.
+void multiply(Index m, Index n, Index depth, Left left, const Packed& weight, Start start, Out out, Scratch& scratch) {
+    if (!scratch.bf16) return product(m, n, depth, left, weight.right(), start, out);
+    left = in_words(m, depth, left, scratch.left_words.data());
+    product_bf16(m, n, words_of(depth), left, weight.right(), start, out);
+}
+
+// By a matrix (depth, n) as it lies, `row` apart.
+void multiply(Index m, Index n, Index depth, Left left, const float* right, Index row, Start start, Out out,
+              Scratch& scratch) {
+    if (!scratch.bf16) return product(m, n, depth, left, plain(right, row), start, out);
+    left = in_words(m, depth, left, scratch.left_words.data());
+    words_across(depth, n, right, row, scratch.right_words.data(), n);
+    product_bf16(m, n, words_of(depth), left, plain(scratch.right_words.data(), n), start, out);
+}
+
+// By a matrix (depth, n) inside a wider one.
+void multiply_part(Index m, Index n, Index depth, Left left, const float* right, Index row, Start start, Out out,
+                   Scratch& scratch) {
+    if (scratch.bf16) return multiply(m, n, depth, left, right, row, start, out, scratch);
+    Index padded = round_up(n, WIDTH / 2);
+    copy(depth, n, right, row, scratch.values.data(), padded);
+    product(m, n, depth, left, plain(scratch.values.data(), padded), start, out);
+}
+
+// By the transpose of a matrix (n, depth), filled up to whole vectors of columns.
+void multiply_turned(Index m, Index n, Index depth, Left left, const float* right, Index row, Out out,
+                     Scratch& scratch) {
+    Index length = round_up(n, WIDTH);
+    float* turned = scratch.turned.data();
+    if (!scratch.bf16) {
+        transpose(n, depth, right, row, turned, length);
+        return product(m, length, depth, left, plain(turned, length), {}, out);
+    }
+    Index words = words_of(depth);
+    left = in_words(m, depth, left, scratch.left_words.data());
+    words_along(n, depth, right, row, scratch.right_words.data());
+    transpose(n, words, scratch.right_words.data(), words, turned, length);
+    product_bf16(m, length, words, left, plain(turned, length), {}, out);
+}
+
 // -------------------------------------------------------------------------------------- the way there
 
 // Images (C, H, W) -> (T, C p p), patches row by row.
@@ -252,8 +315,8 @@ void embed(const Layer& layer, const float* images, Index count, Scratch& scratc
     const Shape& s = layer.shape;
     Index n = count * s.tokens, pixels = s.pixels(), size = s.tokens * s.dim;
     for (Index i = 0; i < count; i++) cut(s, images + i * s.input(), &scratch.patches[i * s.tokens * pixels]);
-    product(n, s.dim, pixels, {scratch.patches.data(), pixels, 1}, layer.patch_there.right(),
-            {nullptr, 0, layer.own.patch_bias}, {scratch.embedded.data(), s.dim});
+    multiply(n, s.dim, pixels, {scratch.patches.data(), pixels, 1}, layer.patch_there,
+             {nullptr, 0, layer.own.patch_bias}, {scratch.embedded.data(), s.dim}, scratch);
     for (Index i = 0; i < count; i++)
         for (Index j = 0; j < size; j++)
             scratch.tokens[i * size + j] = std::max(scratch.embedded[i * size + j], 0.0f) + layer.own.position[j];
@@ -262,20 +325,17 @@ void embed(const Layer& layer, const float* images, Index count, Scratch& scratc
 // P^T (keys, queries) of one head of one image, from (T, 3d) queries, keys and values.
 void attend(const Shape& s, const float* q, const float* k, Scratch& scratch) {
     Index length = round_up(s.tokens, WIDTH), row = 3 * s.dim;
-    transpose(s.tokens, s.width(), q, row, scratch.turned.data(), length);
-    product(s.tokens, length, s.width(), {k, row, 1}, plain(scratch.turned.data(), length), {},
-            {scratch.p.data(), length});
+    multiply_turned(s.tokens, s.tokens, s.width(), {k, row, 1}, q, row, {scratch.p.data(), length}, scratch);
     softmax(s.tokens, length, scratch.p.data());
 }
 
 void attention(const Shape& s, const float* qkv, float* mixed, Scratch& scratch) {
-    Index w = s.width(), padded = round_up(w, WIDTH / 2), length = round_up(s.tokens, WIDTH);
+    Index w = s.width(), length = round_up(s.tokens, WIDTH);
     for (Index h = 0; h < s.heads; h++) {
         const float *q = qkv + h * w, *k = q + s.dim, *v = k + s.dim;
         attend(s, q, k, scratch);
-        copy(s.tokens, w, v, 3 * s.dim, scratch.values.data(), padded);
-        product(s.tokens, w, s.tokens, {scratch.p.data(), 1, length}, plain(scratch.values.data(), padded), {},
-                {mixed + h * w, s.dim});
+        multiply_part(s.tokens, w, s.tokens, {scratch.p.data(), 1, length}, v, 3 * s.dim, {},
+                      {mixed + h * w, s.dim}, scratch);
     }
 }
 
@@ -306,21 +366,21 @@ void forward(const Layer& layer, const float* input, Index images, const Saved& 
     if (s.embeds) embed(layer, input, images, scratch);
     const float* x = s.embeds ? scratch.tokens.data() : input;
     layer_norm(n, d, x, normed, nullptr);
-    product(n, 3 * d, d, {normed, d, 1}, layer.qkv_there.right(), {nullptr, 0, layer.qkv.bias.data()},
-            {saved.qkv, 3 * d});
+    multiply(n, 3 * d, d, {normed, d, 1}, layer.qkv_there, {nullptr, 0, layer.qkv.bias.data()},
+             {saved.qkv, 3 * d}, scratch);
     for (Index i = 0; i < images; i++)
         attention(s, saved.qkv + i * s.tokens * 3 * d, saved.mixed + i * s.tokens * d, scratch);
-    product(n, d, d, {saved.mixed, d, 1}, layer.proj_there.right(), {x, d, layer.own.proj_bias}, {attended, d});
+    multiply(n, d, d, {saved.mixed, d, 1}, layer.proj_there, {x, d, layer.own.proj_bias}, {attended, d}, scratch);
     layer_norm(n, d, attended, saved.normed, saved.deviation);
-    product(n, h, d, {saved.normed, d, 1}, layer.up_there.right(), {nullptr, 0, layer.up.bias.data()}, {hidden, h});
+    multiply(n, h, d, {saved.normed, d, 1}, layer.up_there, {nullptr, 0, layer.up.bias.data()}, {hidden, h}, scratch);
     activate(s, images, hidden, saved);
     float* mean = scratch.pooled.data();
     std::fill(mean, mean + images * d, 0.0f);
     for (Index i = 0; i < images; i++) add_rows(s.tokens, d, attended + i * s.tokens * d, mean + i * d);
     for (Index j = 0; j < images * d; j++) mean[j] *= 1.0f / s.tokens;
-    product(images, d, h, {saved.means, h, 1}, layer.down_there.right(), {mean, d, layer.own.down_bias}, {pooled, d});
+    multiply(images, d, h, {saved.means, h, 1}, layer.down_there, {mean, d, layer.own.down_bias}, {pooled, d}, scratch);
     if (output)
-        product(n, d, h, {hidden, h, 1}, layer.down_there.right(), {attended, d, layer.own.down_bias}, {output, d});
+        multiply(n, d, h, {hidden, h, 1}, layer.down_there, {attended, d, layer.own.down_bias}, {output, d}, scratch);
 }
 
 // ---------------------------------------------------------------------------------------- the way back
@@ -344,25 +404,23 @@ struct Gradients {
 };
 
 // weight (in, out) += x^T grad and bias += grad, summed over n rows; x (n, in), grad (n, out).
-void add_gradient(Index n, Index in, Index out, const float* x, const float* grad, float* weight, float* bias) {
-    product(in, out, n, {x, 1, in}, plain(grad, out), {weight, out, nullptr}, {weight, out});
+void add_gradient(Index n, Index in, Index out, const float* x, const float* grad, float* weight, float* bias,
+                  Scratch& scratch) {
+    multiply(in, out, n, {x, 1, in}, grad, out, {weight, out, nullptr}, {weight, out}, scratch);
     add_rows(n, out, grad, bias);
 }
 
 // With P the softmax of S = Q K^T and O = P V: dV = P^T dO, and dS = P * (dO V^T - D), D the row sum of dO * O.
 void attention_back(const Shape& s, const float* qkv, const float* mixed, const float* grad, float* out,
                     Scratch& scratch) {
-    Index w = s.width(), padded = round_up(w, WIDTH / 2), length = round_up(s.tokens, WIDTH), n = s.tokens, d = s.dim;
-    float *p = scratch.p.data(), *grad_p = scratch.grad_p.data(), *turned = scratch.turned.data();
-    float *along = scratch.along.data(), *values = scratch.values.data();
+    Index w = s.width(), length = round_up(s.tokens, WIDTH), n = s.tokens, d = s.dim;
+    float *p = scratch.p.data(), *grad_p = scratch.grad_p.data(), *along = scratch.along.data();
     for (Index h = 0; h < s.heads; h++) {
         const float *q = qkv + h * w, *k = q + d, *v = k + d, *grad_o = grad + h * w, *o = mixed + h * w;
         float *grad_q = out + h * w, *grad_k = grad_q + d, *grad_v = grad_k + d;
         attend(s, q, k, scratch);
-        copy(n, w, grad_o, d, values, padded);
-        product(n, w, n, {p, length, 1}, plain(values, padded), {}, {grad_v, 3 * d});
-        transpose(n, w, grad_o, d, turned, length);
-        product(n, length, w, {v, 3 * d, 1}, plain(turned, length), {}, {grad_p, length});
+        multiply_part(n, w, n, {p, length, 1}, grad_o, d, {}, {grad_v, 3 * d}, scratch);
+        multiply_turned(n, n, w, {v, 3 * d, 1}, grad_o, d, {grad_p, length}, scratch);
         for (Index t = 0; t < n; t++)
             along[t] = total(w, [&](auto at) { return at(grad_o + t * d) * at(o + t * d); });
         for (Index t = 0; t < n; t++)
@@ -370,10 +428,8 @@ void attention_back(const Shape& s, const float* qkv, const float* mixed, const 
                 Vector change = load<Vector>(grad_p + t * length + j) - load<Vector>(along + j);
                 store(grad_p + t * length + j, change * load<Vector>(p + t * length + j));
             }
-        copy(n, w, k, 3 * d, values, padded);
-        product(n, w, n, {grad_p, 1, length}, plain(values, padded), {}, {grad_q, 3 * d});
-        copy(n, w, q, 3 * d, values, padded);
-        product(n, w, n, {grad_p, length, 1}, plain(values, padded), {}, {grad_k, 3 * d});
+        multiply_part(n, w, n, {grad_p, 1, length}, k, 3 * d, {}, {grad_q, 3 * d}, scratch);
+        multiply_part(n, w, n, {grad_p, length, 1}, q, 3 * d, {}, {grad_k, 3 * d}, scratch);
     }
 }
 
@@ -384,7 +440,7 @@ void embed_back(const Shape& s, Index images, Scratch& scratch, Gradients& sums)
     for (Index i = 0; i < images; i++)
         for (Index j = 0; j < size; j++) sums.position[j] += grad[i * size + j];
     for (Index j = 0; j < n * s.dim; j++) grad[j] = scratch.embedded[j] > 0.0f ? grad[j] : 0.0f;
-    add_gradient(n, s.pixels(), s.dim, scratch.patches.data(), grad, sums.patch, sums.patch_bias);
+    add_gradient(n, s.pixels(), s.dim, scratch.patches.data(), grad, sums.patch, sums.patch_bias, scratch);
 }
 
 // A group's gradients, from that by its pooled features (images, d).
@@ -396,25 +452,25 @@ void backward(const Layer& layer, const float* input, Index images, const Saved&
     float *attended = scratch.attended.data(), *means = scratch.pooled.data();
     std::vector<float> share(images * d + PANEL);
     std::copy_n(grad_pooled, images * d, share.data());
-    add_gradient(images, h, d, saved.means, share.data(), sums.down, sums.down_bias);
+    add_gradient(images, h, d, saved.means, share.data(), sums.down, sums.down_bias, scratch);
     for (float& one : share) one /= t;  // the mean over tokens gives each the same
-    product(images, h, d, {share.data(), d, 1}, layer.down_back.right(), {}, {means, h});
+    multiply(images, h, d, {share.data(), d, 1}, layer.down_back, {}, {means, h}, scratch);
     for (Index row = 0; row < n; row++)
         for (Index j = 0; j < h; j++) hidden[row * h + j] = saved.slope[row * h + j] * means[row / t * h + j];
-    add_gradient(n, d, h, saved.normed, hidden, sums.up, sums.up_bias);
-    product(n, d, h, {hidden, h, 1}, layer.up_back.right(), {}, {thin, d});
+    add_gradient(n, d, h, saved.normed, hidden, sums.up, sums.up_bias, scratch);
+    multiply(n, d, h, {hidden, h, 1}, layer.up_back, {}, {thin, d}, scratch);
     layer_norm_back(n, d, saved.normed, saved.deviation, thin, share.data(), t, attended);
-    add_gradient(n, d, d, saved.mixed, attended, sums.proj, sums.proj_bias);
-    product(n, d, d, {attended, d, 1}, layer.proj_back.right(), {}, {thin, d});
+    add_gradient(n, d, d, saved.mixed, attended, sums.proj, sums.proj_bias, scratch);
+    multiply(n, d, d, {attended, d, 1}, layer.proj_back, {}, {thin, d}, scratch);
     for (Index i = 0; i < images; i++) {
         Index at = i * t * d;
         attention_back(s, saved.qkv + 3 * at, saved.mixed + at, thin + at, wide + 3 * at, scratch);
     }
     if (s.embeds) embed(layer, input, images, scratch);
     layer_norm(n, d, s.embeds ? scratch.tokens.data() : input, scratch.normed.data(), scratch.deviation.data());
-    add_gradient(n, d, 3 * d, scratch.normed.data(), wide, sums.qkv, sums.qkv_bias);
+    add_gradient(n, d, 3 * d, scratch.normed.data(), wide, sums.qkv, sums.qkv_bias, scratch);
     if (!s.embeds) return;
-    product(n, d, 3 * d, {wide, 3 * d, 1}, layer.qkv_back.right(), {}, {thin, d});
+    multiply(n, d, 3 * d, {wide, 3 * d, 1}, layer.qkv_back, {}, {thin, d}, scratch);
     layer_norm_back(n, d, scratch.normed.data(), scratch.deviation.data(), thin, attended, 1,
                     scratch.grad_tokens.data());
     embed_back(s, images, scratch, sums);
@@ -476,6 +532,9 @@ void each_group(const Shape& s, Index chunk, Act act) {
 // -------------------------------------------------------------------------------------------- interface
 
 extern "C" {
+
+// Whether this CPU can multiply in bf16.
+int seedspread_has_bf16() { return HAS_BF16; }
 
 // Numbers that a backward pass needs of each image.
 Index seedspread_saved(const Shape* shape) { return shape->saved(); }

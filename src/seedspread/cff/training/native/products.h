@@ -3,7 +3,7 @@
 // Vectors, products of matrices and threads, for the layer and its loss.
 //
 // Matrices are row-major float32. Products are blocked for registers by the compiler's vector extensions, so that
-// one source serves AVX-512, AVX2 and NEON.
+// one source serves AVX-512, AVX2 and NEON. Products in bf16, summed in float32, take AVX-512's own instructions.
 
 #include <algorithm>
 #include <atomic>
@@ -143,6 +143,25 @@ struct Out {
 // out = start + left right, of m rows and n columns.
 void product(Index m, Index n, Index depth, Left left, Right right, Start start, Out out);
 
+// Whether this CPU multiplies bf16; without it nothing below that says bf16 may be called.
+#if defined(__AVX512BF16__) && defined(__AVX512VL__)
+constexpr bool HAS_BF16 = true;
+#else
+constexpr bool HAS_BF16 = false;
+#endif
+
+// The same of factors in bf16. A word, as long as a float, holds the numbers of k = 2 i (its low half) and 2 i + 1;
+// of an odd number of them the last is 0. `words` of them are summed, and strides count words.
+void product_bf16(Index m, Index n, Index words, Left left, Right right, Start start, Out out);
+
+inline Index words_of(Index depth) { return (depth + 1) / 2; }
+
+// (rows, columns), `row` apart -> words (rows, words_of(columns)) of neighbors in a row.
+void words_along(Index rows, Index columns, const float* from, Index row, float* to);
+
+// (rows, columns), `row` apart -> words (words_of(rows), columns), `to_row` apart, of neighbors in a column.
+void words_across(Index rows, Index columns, const float* from, Index row, float* to, Index to_row);
+
 // A weight, element (k, j) at[k * row + j * column], as a right factor, in panels.
 struct Packed {
     std::vector<float> values;
@@ -154,6 +173,15 @@ struct Packed {
         for (Index j = 0; j < columns; j++)
             for (Index k = 0; k < depth; k++)
                 values[(j / PANEL * depth + k) * PANEL + j % PANEL] = at[k * row + j * column];
+    }
+    // The same in words of bf16.
+    Packed in_bf16() const {
+        Packed words;
+        words.depth = words_of(depth);
+        words.values.resize(values.size() / std::max<Index>(depth, 1) * words.depth);
+        for (Index at = 0, to = 0; at < Index(values.size()); at += depth * PANEL, to += words.depth * PANEL)
+            words_across(depth, PANEL, &values[at], PANEL, &words.values[to], PANEL);
+        return words;
     }
     Right right() const { return {values.data(), depth * PANEL, PANEL}; }
 };

@@ -22,11 +22,13 @@ from seedspread.cff.margins import LossSpec
 from seedspread.cff.model import EMBEDDING_PARAMETERS
 from seedspread.cff.presets import ConfigError
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
-from seedspread.cff.training.native import NativeError, build
+from seedspread.cff.training.native import NativeError, build, require_bf16
 
 
 class _Shape(Structure):
-    _fields_ = [(name, c_ssize_t) for name in "images tokens dim heads channels across patch embeds".split()]
+    _fields_ = [
+        (name, c_ssize_t) for name in "images tokens dim heads channels across patch embeds bf16".split()
+    ]
 
 
 class _Spec(Structure):
@@ -73,6 +75,7 @@ class Layer:
     model: ModelConfig  # their shapes
     embeds: bool  # whether it is the first layer, into which images come
     threads: int  # of the kernel; the bits do not depend on them
+    bf16: bool = False  # whether products are in bf16, summed in float32
 
     def __post_init__(self) -> None:
         for tensor in self.parameters:
@@ -112,7 +115,15 @@ class Layer:
     def _shape(self, images: int) -> _Shape:
         m = self.model
         return _Shape(
-            images, m.tokens, m.dim, m.heads, m.channels, m.image_shape[2], m.patch_size, int(self.embeds)
+            images,
+            m.tokens,
+            m.dim,
+            m.heads,
+            m.channels,
+            m.image_shape[2],
+            m.patch_size,
+            self.embeds,
+            self.bf16,
         )
 
 
@@ -174,6 +185,8 @@ class NativeTrainer(Trainer):
         if why := cls.features.why_not(config):
             raise ConfigError(why)
         build()
+        if config.runtime.precision == "bf16":
+            require_bf16()
 
     @classmethod
     def facts(cls) -> dict[str, Any]:
@@ -235,7 +248,13 @@ class NativeTrainer(Trainer):
 def layers_of(model: LayerwiseModel) -> list[Layer]:
     """Wrap the layers for the kernel; they see every later change of the parameters."""
     return [
-        Layer([p.data for p in layer.parameters()], model.config.model, number == 0, model.threads)
+        Layer(
+            [p.data for p in layer.parameters()],
+            model.config.model,
+            embeds=number == 0,
+            threads=model.threads,
+            bf16=model.precision == torch.bfloat16,
+        )
         for number, layer in enumerate(model.vit.layers)
     ]
 
