@@ -23,7 +23,7 @@ from seedspread.cff.presets import ConfigError
 from seedspread.cff.runner import CffRunner
 from seedspread.cff.training.evaluation import features, layer_statistics
 from seedspread.cff.training.layerwise import LayerwiseModel
-from seedspread.cff.training.native import NativeError, build
+from seedspread.cff.training.native import NativeError, build, require_bf16
 from seedspread.cff.training.native import trainer as kernel
 from seedspread.cff.training.native.trainer import Layer, NativeLoss, NativeTrainer
 from seedspread.cff.training.run import train
@@ -31,11 +31,13 @@ from seedspread.cff.training.trainers import trainer_class
 from seedspread.runners.contract import RunnerError
 
 from .gradients import assert_alike, batch, distance, model, plain_gradients, sums_of
-from .tiny import files, needs_native, tiny
+from .tiny import files, needs_bf16, needs_native, tiny
 
 pytestmark = needs_native
 
 NATIVE: dict[str, Any] = {"runtime__implementation": "native"}
+BF16: dict[str, Any] = {**NATIVE, "runtime__precision": "bf16"}
+in_each_precision = pytest.mark.parametrize("native", [NATIVE, pytest.param(BF16, marks=needs_bf16)])
 
 
 def native_gradients(one: LayerwiseModel, data: Batch) -> tuple[dict[str, Tensor], Any]:
@@ -88,10 +90,11 @@ def test_it_is_nearer_to_the_truth_than_the_plain_way() -> None:
     assert far["native"] < far["plain"]
 
 
-def test_its_bits_do_not_depend_on_threads() -> None:
+@in_each_precision
+def test_its_bits_do_not_depend_on_threads(native: dict[str, Any]) -> None:
     found = []
     for threads in (1, 2, 7, 16):
-        one = model(**NATIVE, model__dim=24, model__heads=3)
+        one = model(**native, model__dim=24, model__heads=3)
         one.threads = threads
         gradients, sums = native_gradients(one, batch(images=40))
         found.append([*gradients.values(), *sums.tensors().values(), *features(one, batch().images)])
@@ -99,14 +102,16 @@ def test_its_bits_do_not_depend_on_threads() -> None:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
 
 
-def test_what_is_worked_out_again_has_the_same_bits() -> None:
-    kept, _ = native_gradients(model(**NATIVE), batch())
-    again, _ = native_gradients(model(**NATIVE, runtime__activation_checkpointing=True), batch())
+@in_each_precision
+def test_what_is_worked_out_again_has_the_same_bits(native: dict[str, Any]) -> None:
+    kept, _ = native_gradients(model(**native), batch())
+    again, _ = native_gradients(model(**native, runtime__activation_checkpointing=True), batch())
     assert all(torch.equal(kept[name], again[name]) for name in kept)
 
 
-def test_an_image_has_the_same_features_in_any_company() -> None:
-    one, images = model(**NATIVE), batch().images
+@in_each_precision
+def test_an_image_has_the_same_features_in_any_company(native: dict[str, Any]) -> None:
+    one, images = model(**native), batch().images
     together, alone = features(one, images), features(one, images[5:6])
     assert all(torch.equal(a[5:6], b) for a, b in zip(together, alone, strict=True))
 
@@ -120,6 +125,63 @@ def test_features_and_statistics_are_the_models() -> None:
         assert seen.positive_pairs == expected.positive_pairs
         assert seen.anchors_without_positive == expected.anchors_without_positive
         assert (seen.histogram - expected.histogram).abs().sum() <= 4
+
+
+@needs_bf16
+@pytest.mark.parametrize("changes", [{}, {"model__patch_size": 4, "model__dim": 64, "model__heads": 4}])
+def test_in_bf16_it_is_nearer_to_the_truth_than_torch(changes: dict[str, Any]) -> None:
+    """Per parameter, of the errors' norms: torch rounds results too, the kernel only factors."""
+    exact, data = model(**changes), batch(images=40)
+    exact.vit.double()
+    truth, _ = plain_gradients(exact, Batch(data.images.double(), data.labels, data.index))
+    torchs, _ = plain_gradients(model(**changes, runtime__precision="bf16"), data)
+    native, _ = native_gradients(model(**changes, **BF16), data)
+    ratios = [
+        float((native[name] - exact).norm() / (torchs[name] - exact).norm()) for name, exact in truth.items()
+    ]
+    assert len(ratios) > 30
+    assert max(ratios) < 1.5
+    assert math.prod(ratios) ** (1 / len(ratios)) < 0.9
+    assert 2**-11 < distance(native, truth) < 2**-4
+
+
+@needs_bf16
+@pytest.mark.parametrize("shape", [(3, 5, 7), (1, 1, 1), (13, 33, 2), (64, 8, 63), (24, 70, 40)])
+def test_products_in_bf16_are_those_of_rounded_factors(shape: tuple[int, int, int]) -> None:
+    """A layer without attention's and GELU's curves: what is left is the patch embedding."""
+    images, dim, patch = shape
+    config = ModelConfig(image_size=patch, patch_size=patch, channels=3, dim=dim, depth=1, heads=1)
+    torch.manual_seed(0)
+    layer = ViT.from_config(config).layers[0]
+    with torch.no_grad():  # nothing but the embedding is left of the layer
+        for name, parameter in layer[1].named_parameters():
+            if name.startswith(("attention.1.proj", "mlp.3")):
+                parameter.zero_()
+    x = torch.randn(images, *config.image_shape)
+    found = Layer([p.data for p in layer.parameters()], config, embeds=True, threads=1, bf16=True)
+    embedding = layer[0]
+    rounded = x.bfloat16().double().flatten(1) @ embedding.project.weight.bfloat16().double().T
+    expected = torch.relu(rounded + embedding.project.bias.double()) + embedding.position[0].double()
+    pooled = found.forward(x, output=False, save=False).pooled
+    torch.testing.assert_close(pooled.double(), expected.detach(), rtol=1e-5, atol=1e-5)
+
+
+@needs_bf16
+def test_a_cpu_without_bf16_is_refused_in_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Without:
+        """Stands for the kernel on another CPU."""
+
+        def __init__(self, path: str) -> None:
+            self.seedspread_has_bf16 = lambda: 0
+
+    monkeypatch.setattr("seedspread.cff.training.native.ctypes.CDLL", Without)
+    with pytest.raises(NativeError, match=r"^this CPU cannot multiply in bf16 .*precision = fp32"):
+        require_bf16()
+    assert "bf16" in str(CffRunner().why_not_here(tiny(**BF16)))
+    assert CffRunner().why_not_here(tiny(**NATIVE)) is None
+    with pytest.raises(NativeError, match="AVX-512 BF16"):
+        train(tiny(**BF16), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 SHAPES = st.fixed_dictionaries(
@@ -281,9 +343,10 @@ def test_torchs_defaults_are_not_the_kernels() -> None:
 # Runs
 
 
-def test_a_run_repeats_to_the_bit_on_any_number_of_threads(tmp_path: Path) -> None:
+@in_each_precision
+def test_a_run_repeats_to_the_bit_on_any_number_of_threads(tmp_path: Path, native: dict[str, Any]) -> None:
     for threads in (1, 3):
-        train(tiny(**NATIVE, runtime__threads=threads), tmp_path / str(threads))
+        train(tiny(**native, runtime__threads=threads), tmp_path / str(threads))
     assert files(tmp_path / "1") == files(tmp_path / "3")
 
 
@@ -308,7 +371,7 @@ def test_it_learns_what_the_others_learn(tmp_path: Path) -> None:
 
 def test_it_is_part_of_a_runs_identity() -> None:
     keys = {kind: run_key(tiny(runtime__implementation=kind)) for kind in ("fast", "plain", "native")}
-    assert len(set(keys.values())) == 3
+    assert len({*keys.values(), run_key(tiny(**BF16)), run_key(tiny(runtime__precision="bf16"))}) == 5
     # What only the fast way depends on is not.
     assert run_key(tiny(**NATIVE, runtime__micro_batch_size=7)) == keys["native"]
     other_rule = {"training__rule": "end_to_end"}
@@ -360,7 +423,6 @@ def test_trainers_and_plans_read_the_same_features() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"precision": "bf16"},
         {"device": "cuda"},
         {"device": "mps"},
     ],

@@ -22,7 +22,7 @@ from seedspread.cff.training.state import Position, load_checkpoint, save_checkp
 from seedspread.runs.folder import CheckpointError, RunFolder, RunFolderError
 from seedspread.runs.stopping import StoppedError
 
-from .tiny import EVERY_BATCH, files, needs_native, tiny
+from .tiny import EVERY_BATCH, files, needs_bf16, needs_native, tiny
 
 # Both stages take a while, and a checkpoint is written after every batch: kills hit all of them.
 CONFIG = tiny(training__epochs=5, probe__epochs=5, probe__repeats=2, **EVERY_BATCH)
@@ -99,6 +99,7 @@ def test_a_checkpoint_from_before_block_norms_goes_on(tmp_path: Path) -> None:
             )
         ),
         pytest.param({"runtime__implementation": "native"}, marks=[needs_native, pytest.mark.soak]),
+        pytest.param({"runtime__implementation": "native", "runtime__precision": "bf16"}, marks=needs_bf16),
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )

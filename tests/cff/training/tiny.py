@@ -10,6 +10,7 @@ from seedspread.cff.presets import check
 from seedspread.cff.training.native import why_not
 
 needs_native = pytest.mark.skipif(why_not() is not None, reason=f"no native kernel here: {why_not()}")
+needs_bf16 = pytest.mark.skipif(why_not(bf16=True) is not None, reason=f"{why_not(bf16=True)}")
 
 TINY: dict[str, dict[str, Any]] = {
     "data": {"limit_per_class": 12, "test_limit_per_class": 10},
