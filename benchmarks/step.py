@@ -35,6 +35,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fast, recomputed": {"activation_checkpointing": True},
     "plain, bf16": {"implementation": "plain", "precision": "bf16"},
     "fast, bf16": {"precision": "bf16"},
+    "native, bf16": {"implementation": "native", "precision": "bf16"},
 }
 
 # Each step lives in a process of its own, with the allocator that its runs have, and waits to be asked.
@@ -97,7 +98,11 @@ def run(
     if folder:
         few = random_batch(2)
         reference_step(Path(folder), few.images, few.labels)  # a wrong folder is refused at once
-    settings = [name for name in SETTINGS if name != "native" or why_not() is None]
+    settings = [
+        name
+        for name, runtime in SETTINGS.items()
+        if runtime.get("implementation") != "native" or why_not(bf16="precision" in runtime) is None
+    ]
     names = [*(["public code"] if folder else []), *settings]
     names += ["public code, bf16"] if folder else []
     names = [*(name for name in names if bf16 or not name.endswith("bf16")), PRODUCT]
