@@ -18,7 +18,7 @@ from seedspread.cff.identity import run_key
 from seedspread.cff.implementations import FEATURES, NATIVE_MARGINS, features_of
 from seedspread.cff.loss import SupConLoss
 from seedspread.cff.margins import MARGIN_TYPES, LossSpec
-from seedspread.cff.model import ViT
+from seedspread.cff.model import PatchEmbedding, ViT
 from seedspread.cff.presets import ConfigError
 from seedspread.cff.runner import CffRunner
 from seedspread.cff.training.evaluation import features, layer_statistics
@@ -153,13 +153,14 @@ def test_products_in_bf16_are_those_of_rounded_factors(shape: tuple[int, int, in
     config = ModelConfig(image_size=patch, patch_size=patch, channels=3, dim=dim, depth=1, heads=1)
     torch.manual_seed(0)
     layer = ViT.from_config(config).layers[0]
+    embedding, block = layer.children()
+    assert isinstance(embedding, PatchEmbedding)
     with torch.no_grad():  # nothing but the embedding is left of the layer
-        for name, parameter in layer[1].named_parameters():
+        for name, parameter in block.named_parameters():
             if name.startswith(("attention.1.proj", "mlp.3")):
                 parameter.zero_()
     x = torch.randn(images, *config.image_shape)
     found = Layer([p.data for p in layer.parameters()], config, embeds=True, threads=1, bf16=True)
-    embedding = layer[0]
     rounded = x.bfloat16().double().flatten(1) @ embedding.project.weight.bfloat16().double().T
     expected = torch.relu(rounded + embedding.project.bias.double()) + embedding.position[0].double()
     pooled = found.forward(x, output=False, save=False).pooled
