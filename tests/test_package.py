@@ -1,5 +1,7 @@
 """The package as it is installed: what it needs, what it exports, and what it says without torch."""
 
+import doctest
+import importlib
 import inspect
 import pkgutil
 import re
@@ -10,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import seedspread
@@ -100,6 +103,24 @@ def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
             yield from ((f"{name}.{n}", m) for n, m in methods if n == "__init__" or not n.startswith("_"))
         elif callable(value):
             yield name, value
+
+
+@pytest.mark.parametrize("name", seedspread.__all__)
+def test_a_public_docstring_has_arguments_result_and_an_example_that_runs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thing = getattr(seedspread, name)
+    doc = inspect.getdoc(thing) or ""
+    signature = inspect.signature(thing)
+    assert "Args:" in doc or not signature.parameters
+    if not inspect.isclass(thing) and str(signature.return_annotation) != "None":
+        assert "Returns:" in doc
+    assert ">>> " in doc or "```python" in doc
+    known = vars(importlib.import_module(thing.__module__))
+    public = {public: getattr(seedspread, public) for public in seedspread.__all__}
+    monkeypatch.chdir(Path(__file__).parents[1])
+    example = doctest.DocTestParser().get_doctest(doc, {**known, **public, "np": np}, name, None, 0)
+    assert doctest.DocTestRunner().run(example).failed == 0
 
 
 def test_paths_may_be_strings_everywhere() -> None:

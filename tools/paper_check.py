@@ -17,18 +17,16 @@ def check_page(findings: list[Finding]) -> str:
     parts = [
         "# The paper, checked number by number",
         "",
-        "Made by `python tools/paper_check.py` from the per-seed accuracies, tables "
-        "and statements "
-        'of "When Does Margin Clamping Affect Training Variance?" Each printed number is recomputed from the '
-        "published "
-        "values by the method that the paper says it used.",
+        'Every printed number of "When Does Margin Clamping Affect Training Variance?", recomputed from the '
+        "per-seed accuracies and tables that the paper publishes, by the method that the paper describes. "
+        "`python tools/paper_check.py` makes this page.",
         "",
         f"**{len(findings)} claims: {counts['reproduces']} reproduce, {counts['differs']} differ, "
         f"{counts['not derivable']} cannot be derived from what is published.**",
         "",
         "- *reproduces*: the printed digits can result, given that the published inputs are rounded too;",
-        "- *differs*: they cannot; where another computation gives them, it is named (and checked);",
-        "- *not derivable*: what would be needed is not published.",
+        "- *differs*: they cannot; if another computation gives them, it is named (and checked);",
+        "- *not derivable*: the necessary data are not published.",
         "",
         *_conclusions(),
         "",
@@ -71,14 +69,14 @@ def _claims_table(rows: list[Finding]) -> list[str]:
 
 def _conclusions() -> list[str]:
     return [
-        "## What it changes in the conclusions",
+        "## What this changes in the conclusions",
         "",
         *(f"{place}. **{point.title}** {point.text}" for place, point in enumerate(answer(), 1)),
         "",
-        "Ratios are ratios of variances, clamp to subtract; the scale ratio is that of the bulk where tails "
-        "are heavy ([statistics.md](statistics.md)).",
+        "Ratios are ratios of variances, clamp over subtract; if tails are heavy, the robust variance ratio "
+        "is that of the bulk ([statistics](statistics.md)).",
         "",
-        "| | F test, pooled: ratio | p | scale ratio, with pairs: ratio, 95 % interval | p | p, adjusted | |",
+        "| | F test, pooled: ratio | p | robust variance ratio (95% interval) | p | p, adjusted | |",
         "|---|---|---|---|---|---|---|",
         *("| " + " | ".join(row) + " |" for row in ratio_rows()),
         "",

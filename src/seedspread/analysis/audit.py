@@ -209,31 +209,40 @@ def audit(
     judged_with: Mapping[Levels, Comparison] | None = None,
     **rows: Unpack[Rows],
 ) -> AuditResult:
-    """Did the group change how much the values spread over seeds?
+    """Tell whether the group changed how much the values spread across seeds.
 
     Args:
         table: a file, a folder of runs, a DataFrame, what `seedspread.collect` reads, or what it returned.
             Runs of a store are found by a DataFrame's column `folder`, and with them their predictions.
         value: the column with the result of a run.
         group: the column whose levels are compared.
-        baseline: the level with which each other one is compared; by default the first of two levels, or
-            what is called a baseline, and of three or more each is compared with every other.
-        block: columns that tell the runs of one seed in one group apart, such as the stability mode.
-        seed: the column with the seed, also found by its usual names; None if every row is a run of its own.
-        by: columns, such as the dataset, whose levels are audited apart and adjusted together.
-        level: of the intervals.
-        chance: what a run that learnt nothing scores, in the values' units.
-        test_size: the number of test examples, for the sampling floor of accuracies.
-        metric: what the values are; by default what a store's study declares, or what the column's name and
-            values tell.
-        better: which direction is better; by default as the metric says, or the column's name.
-        equivalence: variances that differ by no more than this factor count as alike.
+        baseline: the level to compare with; by default the first of two levels, or one called a baseline;
+            with three or more levels every pair is compared.
+        block: columns varied within a seed, such as the precision; runs that share a seed count as one.
+        seed: the column with the seed, also found by its usual names; None if every row is an independent
+            run.
+        by: columns, such as the dataset, whose levels are audited separately and adjusted together.
+        level: confidence level of the intervals.
+        chance: score of a run that has learned nothing, in the values' units.
+        test_size: the number of test examples, for the test-set noise of accuracies.
+        metric: the metric; by default what a store's study declares, or inferred from the column's name and
+            values.
+        better: which direction is better; by default that of the metric, or inferred from the column's name.
+        equivalence: variances that differ by no more than this factor count as equal.
         scale: judge `log` or `logit` of the values instead: losses and times differ by factors, and shares
             near 0 or 1 are squeezed by their bound.
-        look: the interim look at a growing study; those that a store records are counted anyway.
-        judged_with: comparisons of a larger audit, by the stratum they have here; these strata are judged as
-            part of it.
-        rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
+        look: the interim look at a growing study; looks recorded in a store are counted anyway.
+        judged_with: comparisons of a larger audit, by their dataset here; these are judged as part of it.
+        rows: where, last, best, wide, metric_column, sheet, at: row selection; see `Rows`.
+
+    Returns:
+        The result: `comparisons`, each with its verdict (`word`), `headline` and tests; it prints itself and
+        has `to_text`, `to_markdown`, `to_latex`, `to_json`, `to_frame` and `plot`.
+
+    Example:
+        >>> found = audit("examples/paper-cifar10.csv", "accuracy", "margin_type", "subtract", "stability")
+        >>> found.comparisons[0].word, round(found.comparisons[0].headline.ratio, 1)
+        ('YES', 6.8)
     """
     check_options(level, chance, test_size, equivalence)
     question = Question.of(value, group, baseline, block, seed, by, **rows)

@@ -133,21 +133,32 @@ def churn(
     top: int = 10,
     **rows: Unpack[Rows],
 ) -> ChurnResult:
-    """How often do two seeds of a group disagree on a test example, and do groups differ in it?
+    """Measure how often two seeds of a group disagree on a test example, and compare groups.
 
     Args:
         table: a store whose runs kept predictions, samples of lm-evaluation-harness, or a table: one row per
             run and item, or one row per item and a column per run, called `adam-seed1` or the like.
-        value: of a table, the column with the predictions; of samples, the metric, such as `sums.acc`.
+        value: for a table, the column with the predictions; for samples, the metric, such as `sums.acc`.
         group: the column whose levels are compared.
-        baseline: the level with which each other one is compared; as in `audit`.
-        block: columns that tell the runs of one seed in one group apart; these are not compared.
+        baseline: the level to compare with, as in `audit`.
+        block: columns varied within a seed; runs that share a seed are not compared.
         seed: the column with the seed, also found by its usual names.
-        by: columns, such as the dataset, whose levels are compared apart and adjusted together.
+        by: columns, such as the dataset, whose levels are compared separately and adjusted together.
         item: the column that names the test example, also found by its usual names.
-        level: of the intervals, which are about seeds: the test examples are taken as they are.
+        level: confidence level of the intervals, which are about seeds, for the given test examples.
         top: number of examples to list.
         rows: where, wide, sheet: which rows count, and what shape they have; see `Rows`.
+
+    Returns:
+        The result: `groups` with their churn, `comparisons` with their verdicts, and `flips`, the examples on
+        which seeds disagree most.
+
+    Example:
+        >>> rows = [{"model": m, "seed": s, "id": i, "label": (s * i) % (2 if m == "a" else 3)}
+        ...         for m in "ab" for s in range(4) for i in range(50)]
+        >>> found = churn(rows, "label", "model", item="id")
+        >>> len(found.comparisons)
+        1
     """
     if not 0.5 <= level < 1 or top < 0:
         raise TableError(f"the level must lie between 0.5 and 1, and top be 0 or more; got {level:g}, {top}")

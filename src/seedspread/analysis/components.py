@@ -332,22 +332,30 @@ def components(
     level: float = 0.95,
     **rows: Unpack[Rows],
 ) -> ComponentsResult:
-    """Where does the variance of each arm come from: between seeds, by stream, or from same-seed noise?
+    """Split the variance of each group: between seeds, by source of randomness, same-seed noise.
 
     Args:
         table: one row per run; a file, a folder of runs, a DataFrame, what `seedspread.collect` reads, or
             what it returned.
         value: the column with the result of a run.
-        group: the column whose levels are the arms; without it all runs are one.
-        block: columns that tell the runs of one seed apart; their means are taken out.
+        group: the column whose levels are compared; without it all runs are one group.
+        block: columns varied within a seed; their means are removed.
         seed: the column with the seed, also found by its usual names.
-        stream: columns with seeds of single streams, crossed or not, instead of the one seed. Runs of a store
-            know theirs.
-        by: columns, such as the dataset, whose levels are split apart.
+        stream: columns with seeds of single sources of randomness, crossed or not, instead of one seed. Runs
+            of a store record theirs.
+        by: columns, such as the dataset, whose levels are analyzed separately.
         baseline: the level that the others are compared with; by default all pairs are compared.
-        test_size: the number of test examples, for the floor of accuracies.
-        level: of the intervals.
+        test_size: the number of test examples, for the test-set noise of accuracies.
+        level: confidence level of the intervals.
         rows: where, last, best, wide, metric_column, sheet, at: row selection; see `Rows`.
+
+    Returns:
+        The result: `strata`, each with the components of its groups and their comparisons.
+
+    Example:
+        >>> found = components("examples/paper-cifar10.csv", "accuracy", "margin_type", "stability")
+        >>> [part.name for part in found.strata[0].arms[0].components]
+        ['between seeds', 'same-seed noise']
     """
     check_options(level, test_size=test_size)
     question = Question.of(

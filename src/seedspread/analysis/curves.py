@@ -157,21 +157,29 @@ def curves(
     level: float = 0.95,
     **rows: Unpack[Rows],
 ) -> CurvesResult:
-    """Mean and sd across seeds by step, for runs of unequal length and unequal steps.
+    """Return mean and sd across seeds by step, for runs of unequal length and unequal steps.
 
     A run is interpolated between its own steps, never beyond them: `n` counts the seeds that reach a step.
 
     Args:
-        table: a store whose runs logged the metric with a step, logs of another tool, or a table with one
-            row per run and step.
+        table: a store whose runs logged the metric with a step, logs of another tool, or a table with one row
+            per run and step.
         metric: what was logged over training.
         group: the column whose levels have a curve each; by default all runs have one.
-        block: columns that tell the runs of one seed in one group apart; these are averaged.
+        block: columns varied within a seed; runs that share a seed are averaged.
         seed: the column with the seed, also found by its usual names.
-        by: columns, such as the dataset, whose levels are shown apart.
+        by: columns, such as the dataset, whose levels are shown separately.
         step: the column that counts steps, also found by its usual names.
-        level: of the intervals, each about one step.
+        level: confidence level of the intervals, each about one step.
         rows: where, metric_column, sheet: which rows count; see `Rows`.
+
+    Returns:
+        The result: `frame` with mean, sd, intervals and n by group and step; `plot`.
+
+    Example:
+        >>> rows = [{"seed": s, "step": t, "loss": 1 / (t + s)} for s in range(1, 4) for t in range(1, 6)]
+        >>> len(curves(rows, "loss").frame)
+        5
     """
     check_options(level)
     rows["command"] = "curves"

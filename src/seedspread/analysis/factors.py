@@ -183,27 +183,31 @@ def audit_factors(
     scale: Scale | None = None,
     **rows: Unpack[Rows],
 ) -> FactorsResult:
-    """What does each of several factors do to the spread over seeds?
+    """Tell what each of several factors does to the spread across seeds.
 
     Args:
         table: as `audit` takes it.
         value: the column with the result of a run.
         factors: columns; one with more than two levels that are all numbers is a dose, whose effect is one
             per unit, or per doubling if its levels are spaced more evenly that way.
-        block: columns that tell the runs of one seed in one cell apart.
-        seed: the column with the seed; None if every row is a run of its own.
+        block: columns varied within a seed; runs that share a seed count as one.
+        seed: the column with the seed; None if every row is an independent run.
         interactions: how many factors may interact: 2, or 1 for none, or 3.
-        level: of the intervals.
-        equivalence: variances that differ by no more than this factor count as alike.
+        level: confidence level of the intervals.
+        equivalence: variances that differ by no more than this factor count as equal.
         scale: judge `log` or `logit` of the values instead.
         rows: row selection; see `Rows`.
 
-    >>> from itertools import product
-    >>> noise = np.random.default_rng(0).normal(size=(2, 2, 8))
-    >>> runs = [{"opt": "ab"[i], "aug": "xy"[j], "seed": k, "loss": (1 + 4 * i) * noise[i, j, k]}
-    ...         for i, j, k in product(range(2), range(2), range(8))]
-    >>> [effect.word for effect in audit_factors(runs, "loss", ["opt", "aug"]).effects]
-    ['YES', "CAN'T TELL", "CAN'T TELL"]
+    Returns:
+        The result: `effects` on the spread, each with its verdict, ratio and interval.
+
+    Example:
+        >>> from itertools import product
+        >>> noise = np.random.default_rng(0).normal(size=(2, 2, 8))
+        >>> runs = [{"opt": "ab"[i], "aug": "xy"[j], "seed": k, "loss": (1 + 4 * i) * noise[i, j, k]}
+        ...         for i, j, k in product(range(2), range(2), range(8))]
+        >>> [effect.word for effect in audit_factors(runs, "loss", ["opt", "aug"]).effects]
+        ['YES', "CAN'T TELL", "CAN'T TELL"]
     """
     names = tuple(name.strip() for name in (factors.split(",") if isinstance(factors, str) else factors))
     if len(names) < 2 or len(set(names)) < len(names):

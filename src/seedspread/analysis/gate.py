@@ -411,23 +411,27 @@ def gate(
     better: Better | None = None,
     **rows: Unpack[Rows],
 ) -> GateResult:
-    """Do new runs pass, judged by past ones? Without new runs: a bound that a healthy run rarely falls below.
+    """Judge new runs by past ones; without new runs, return a bound that healthy runs rarely cross.
 
     Args:
         history: past runs: a file, a store, a DataFrame, what `seedspread.collect` reads or returned.
-        new: the runs to judge, likewise.
+        new: runs to judge, in the same forms.
         value: the columns with the results of a run; of a store by default what its study is about.
-        group: a column whose levels are judged apart, as those of `by` are.
-        seed: the column with the seed, also found by its usual names; None if every row is a run of its own.
-        by: further columns whose levels are judged apart.
+        group: a column whose levels are judged separately, as those of `by` are.
+        seed: the column with the seed, also found by its usual names; None if every row is an independent
+            run.
+        by: further columns whose levels are judged separately.
         alpha: rate of false alarms, over all metrics and groups (Holm); share of healthy runs beyond a bound.
         confidence: of the bound.
         margin: a drop of the mean that is acceptable: PASS shows that it is smaller, FAIL that it is larger.
         two_sided: whether a change in either direction is bad.
-        chance: the score of a run that learned nothing; no better runs count as failed.
-        study: of a store that records several.
-        better: which direction is better; by default as the metric says, or the column's name.
+        chance: score of a run that has learned nothing; runs no better than that count as failed.
+        study: for a store with several studies, the one to use.
+        better: which direction is better; by default that of the metric, or inferred from the column's name.
         rows: where, last, best, wide, metric_column, sheet, at: row selection; see `Rows`.
+
+    Returns:
+        The result: `passed`, `code` (the exit status of the command), and a judgment or a bound per group.
 
     Example:
         >>> from seedspread import gate

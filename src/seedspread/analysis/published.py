@@ -117,18 +117,22 @@ def check(
     level: float = 0.95,
     equivalence: float = 2.0,
 ) -> PublishedResult:
-    """Judge published values such as `0.291±0.047`: did the spread over seeds change?
+    """Tell whether the spread across seeds changed, from published values such as `0.291±0.047`.
 
     Args:
         baseline: the mean and sd with which the others are compared; `name=0.291±0.047` names it.
         others: further ones.
         n: the number of seeds, one for all or one for each.
-        sd_is: what stands behind ±: `sd` (n - 1), `population` (an sd with n) or `se` (of the mean).
-        level: of the intervals.
-        equivalence: variances that differ by no more than this factor count as alike.
+        sd_is: what follows ±: `sd` (n - 1), `population` (an sd with n) or `se` (of the mean).
+        level: confidence level of the intervals.
+        equivalence: variances that differ by no more than this factor count as equal.
 
-    >>> check("0.291±0.047", "0.316±0.004", n=3).comparisons[0].verdict
-    "CAN'T TELL"
+    Returns:
+        The result: `comparisons`, each with its verdict, ratio and interval.
+
+    Example:
+        >>> check("0.291±0.047", "0.316±0.004", n=3).comparisons[0].verdict
+        "CAN'T TELL"
     """
     words = (baseline, *others)
     if not others:
@@ -159,19 +163,28 @@ def audit_means(
     equivalence: float = 2.0,
     **rows: Unpack[Rows],
 ) -> PublishedResult:
-    """Judge a table of means and sds: cells such as `28.7 ± 4.8`, or a column of each.
+    """Audit a table of means and sds: cells such as `28.7 ± 4.8`, or a column of each.
 
     Args:
         table: as `audit` takes it.
         value: one of its values; by default each column with means and sds.
         group: the column whose levels are compared; `columns` compares the columns of a row.
-        baseline: the level with which each other one is compared; by default all pairs are.
-        by: columns, such as the dataset, whose levels are compared apart; by default all others with texts.
+        baseline: the level to compare with; by default every pair is compared.
+        by: columns, such as the dataset, whose levels are compared separately; by default all others with
+            texts.
         n: the number of seeds, or the column that has it.
-        sd_is: what stands behind ±: `sd` (n - 1), `population` (an sd with n) or `se` (of the mean).
-        level: of the intervals.
-        equivalence: variances that differ by no more than this factor count as alike.
+        sd_is: what follows ±: `sd` (n - 1), `population` (an sd with n) or `se` (of the mean).
+        level: confidence level of the intervals.
+        equivalence: variances that differ by no more than this factor count as equal.
         rows: where and sheet; see `Rows`.
+
+    Returns:
+        The result: `comparisons`, each with its verdict, ratio and interval.
+
+    Example:
+        >>> table = [{"method": "a", "acc": "0.91 ± 0.02"}, {"method": "b", "acc": "0.90 ± 0.10"}]
+        >>> audit_means(table, group="method", n=10).comparisons[0].verdict
+        'YES'
     """
     question = Question.of(value, group, baseline, None, None, by, **rows)
     read = read_table(table, question)
@@ -395,9 +408,20 @@ def _table(result: PublishedResult, most: int | None = None) -> Table:
 
 @with_known_arguments
 def review(result: "PublishedResult | AuditResult") -> str:
-    """Return four lines for a review: the claim, what n seeds can show, the interval, how many settle it.
+    """Return four lines for a review: claim, power, interval, and the seeds that would settle it.
 
-    Of several comparisons they are about the one with the smallest p value.
+    With several comparisons they are about the one with the smallest p value.
+
+    Args:
+        result: what `audit`, `audit_means` or `check` returned.
+
+    Returns:
+        The four lines.
+
+    Example:
+        >>> found = audit("examples/paper-cifar10.csv", "accuracy", "margin_type", "subtract", "stability")
+        >>> review(found).splitlines()[0]
+        'Claim: clamp 78.48 ± 1.0 vs subtract 78.51 ± 0.42, 7 seeds each.'
     """
     if not result.comparisons:
         raise TableError("there is no comparison to review")

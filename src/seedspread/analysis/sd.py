@@ -131,25 +131,29 @@ def audit_sd(
     equivalence: float = 2.0,
     **rows: Unpack[Rows],
 ) -> SdResult:
-    """Is the sd over seeds what is claimed, or below a bound?
+    """Tell whether the sd across seeds is what is claimed, or below a bound.
 
     Args:
         table: as `audit` takes it.
         value: the column with the result of a run.
-        group: the column whose levels are judged apart; without it all runs are one group.
+        group: the column whose levels are judged separately; without it all runs are one group.
         block: as `audit` takes it.
         seed: likewise.
         by: likewise.
         sigma: is the sd this? Groups that share one sd are judged together.
         sd_below: is the sd of each group below this? By two one-sided tests.
-        level: of the intervals; those of bounds are the ends of two one-sided ones.
+        level: confidence level of the intervals; bounds use two one-sided ones.
         equivalence: an sd counts as the claimed one if the variances differ by no more than this factor.
         rows: row selection; see `Rows`.
 
-    >>> import numpy
-    >>> losses = {"loss": numpy.random.default_rng(0).normal(3.2, 0.001, 30), "seed": range(30)}
-    >>> audit_sd(losses, "loss", sd_below=0.002).found[0].word
-    'YES'
+    Returns:
+        The result: `found`, one answer per group or per set of groups that share an sd.
+
+    Example:
+        >>> import numpy
+        >>> losses = {"loss": numpy.random.default_rng(0).normal(3.2, 0.001, 30), "seed": range(30)}
+        >>> audit_sd(losses, "loss", sd_below=0.002).found[0].word
+        'YES'
     """
     given = {"sigma": sigma, "sd_below": sd_below}
     asked = [(name, limit) for name, limit in given.items() if limit is not None]

@@ -39,10 +39,29 @@ def seed_budget(
     margin: float | None = None,
     drop: float | None = None,
 ) -> SeedBudget:
-    """Answers the questions that the arguments pose: for a standard error, and for a ratio of variances.
+    """Return how many seeds a question takes, or what a number of seeds can detect.
 
-    With `sd` and one of `difference`, `margin` and `drop`: for a difference of two means, for their
-    equivalence, or for a drop that the gate detects in new runs; `n` are then its past runs.
+    Questions about spread take `ratio` or `n`; about a mean, `sd` and `se`; about two means, `sd` and one of
+    `difference`, `margin` and `drop`.
+
+    Args:
+        sd: standard deviation across seeds, for questions about means.
+        se: standard error of the mean to reach.
+        ratio: variance ratio to detect.
+        n: seeds per group; with `drop`, the number of past runs.
+        n_baseline: seeds of the baseline, if they differ from `n`.
+        power: chance of detecting what is asked for.
+        design: shared seeds, blocks, shape and level; see `Design`.
+        difference: difference of two means to detect.
+        margin: margin within which two means are to be shown equal.
+        drop: drop of the mean that the gate is to detect.
+
+    Returns:
+        The answer: `text`, a sentence per question, and `values`, the figures in it.
+
+    Example:
+        >>> seed_budget(ratio=6).values["seeds"]
+        [14, 14]
     """
     sizes = {"--difference": difference, "--margin": margin, "--drop": drop}
     asked = {option: size for option, size in sizes.items() if size is not None}

@@ -423,7 +423,21 @@ class RuntimeConfig(FrozenConfig):
 
 
 class RunConfig(FrozenConfig):
-    """Everything that defines a run; the same config is the same run."""
+    """Everything that defines a run; the same config is the same run.
+
+    Args:
+        data: dataset, split and augmentation.
+        model: shape of the Vision Transformer.
+        objective: loss and margins.
+        training: stage 1: rule, epochs, optimizer.
+        probe: stage 2, the linear probe.
+        seeds: seeds of the sources of randomness.
+        runtime: device, precision, threads, implementation.
+
+    Example:
+        >>> RunConfig(objective={"margin_type": "subtract"}).objective.margin_type
+        'subtract'
+    """
 
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()

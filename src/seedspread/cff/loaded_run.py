@@ -104,6 +104,9 @@ def load_run(folder: "Path | str", device: str | None = None) -> LoadedRun:
         folder: the run's folder, such as `runs/KEY`.
         device: where to compute; by default where the run was, if that is here, else the CPU.
 
+    Returns:
+        The run: its config and result, `logits`, `features` and `preprocess`, and the trained `ViT`.
+
     Example:
         ```python
         run = seedspread.load_run("runs/0d1b0b2e1a7f4d6c9b3e")

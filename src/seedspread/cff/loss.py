@@ -404,17 +404,17 @@ class SupConLoss(LocalLoss):
     Args:
         temperature: tau > 0.
         margin: m >= 0.
-        margin_type: `clamp`: s~ = min(s + m, 1); `shift`: s~ = s + m; `subtract`: log p - m, which
-            moves no gradient; `soft_clamp`: 1 - softplus(beta (1 - s - m)) / beta, a clamp with a round
-            corner; `none`. All on positive pairs only.
-        stability: `detach` or `direct`, whether the gradient flows through the row maximum that is
-            taken off before exp. In exact arithmetic it makes no difference (`docs/method.md`).
+        margin_type: `clamp`: s~ = min(s + m, 1); `shift`: s~ = s + m; `subtract`: log p - m, which moves no
+            gradient; `soft_clamp`: 1 - softplus(beta (1 - s - m)) / beta, a clamp with a round corner;
+            `none`. All on positive pairs only.
+        stability: `detach` or `direct`, whether the gradient flows through the row maximum that is taken off
+            before exp. In exact arithmetic it makes no difference (`docs/method.md`).
         reduction: over an anchor's positives, `mean` or `sum`.
-        implementation: `plain` goes through autograd as the equations are written, in O(N^2) memory;
-            `fast` has the gradient in closed form, in O(N) memory; `auto` is `fast`, and `plain`
-            inside `torch.compile`. Only `plain` can be differentiated twice.
-        on_no_positives: what a batch in which no anchor has a positive does: `raise` a `ValueError`
-            or give `zero`.
+        implementation: `plain` goes through autograd as the equations are written, in O(N^2) memory; `fast`
+            has the gradient in closed form, in O(N) memory; `auto` is `fast`, and `plain` inside
+            `torch.compile`. Only `plain` can be differentiated twice.
+        on_no_positives: what a batch in which no anchor has a positive does: `raise` a `ValueError` or give
+            `zero`.
         check_finite: refuse features that are not finite. This reads them once more.
         block_size: anchors per tile of `fast`; the default suits a CPU's cache.
         margin_sharpness: beta of `soft_clamp`.
@@ -585,18 +585,22 @@ def pair_statistics(features: Tensor, labels: Tensor, margin: float) -> PairStat
 
 
 def clamp_activation_rate(features: Tensor, labels: Tensor, margin: float) -> float:
-    """The share of positive pairs with s + m > 1 (Eq. car).
+    """Return the share of positive pairs with s + m > 1 (Eq. car).
 
-    Under a clamp of this margin it is the rate of saturation. Of features trained in another way it is
-    the *would-be* rate, and the two can differ greatly.
+    For features trained with a clamp of this margin it is the rate of saturation; for others it is the
+    *rate if clamped*. The two can differ greatly.
 
     Args:
-        features: `(N, d)`, normalised here.
+        features: `(N, d)`, normalized here.
         labels: `(N,)` integers.
         margin: m >= 0.
 
     Returns:
         a number from 0 to 1; NaN where no two rows have the same label.
+
+    Example:
+        >>> clamp_activation_rate(torch.tensor([[1.0, 0.0], [1.0, 0.1]]), torch.tensor([0, 0]), margin=0.4)
+        1.0
     """
     return pair_statistics(features, labels, margin).clamp_activation_rate
 

@@ -210,6 +210,13 @@ def margin_schedule(
         layers: how many layers there are.
         shape: one of `SCHEDULES`.
         exponent: k > 0, how soon the margin falls; ignored by `linear`.
+
+    Returns:
+        One margin per layer.
+
+    Example:
+        >>> [round(margin, 2) for margin in margin_schedule(0.4, 0.1, layers=4)]
+        [0.4, 0.3, 0.2, 0.1]
     """
     one_of("shape", shape, SCHEDULES)
     if layers < 1:

@@ -166,11 +166,15 @@ class ViT(LayerLocal):
     Args:
         image_size: pixels along a side, or height and width.
         patch_size: pixels along a patch's side; divides `image_size`.
-        channels: colour channels.
+        channels: color channels.
         dim: width d of a token.
         depth: number of layers L.
         heads: attention heads; divides `dim`.
         num_classes: outputs of `head`, the linear probe (LayerNorm and a linear map).
+
+    Example:
+        >>> ViT(dim=32, depth=2, heads=2)(torch.zeros(1, 3, 32, 32)).shape
+        torch.Size([1, 10])
     """
 
     embedding_parameters = EMBEDDING_PARAMETERS

@@ -166,7 +166,7 @@ class _Window:
 
 
 class ClampMonitor:
-    """Keeps the rates at which things saturate over time, and says what evidence there is about them.
+    """Count how often values saturate over time, in any loss.
 
     Give it what was cut (`record`) or values and their bounds (`watch_clamp`), of any loss; for the paper's
     margins let it listen to `SupConLoss` (`watch`) or feed it features (`update`). Time passes in windows,
@@ -174,7 +174,7 @@ class ClampMonitor:
 
     Args:
         every: steps in a window that `step` ends. Memory is bounded: when there are more than 512 windows,
-            neighbours are merged and `every` doubles.
+            neighbors are merged and `every` doubles.
 
     Example:
         >>> monitor = ClampMonitor()

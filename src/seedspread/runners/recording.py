@@ -29,7 +29,7 @@ _open: tuple[str, int, int] | None = None
 def log(**values: SupportsFloat) -> None:
     """Report numbers of a run: metrics, and where they were taken, such as the epoch.
 
-    Of a metric that is reported several times the last value counts, and all of them are kept as its curve.
+    If a metric is reported several times, the last value counts, and all are kept as its curve.
 
     >>> log(accuracy=0.93, epoch=10)
 
@@ -65,12 +65,15 @@ def _check_layer(numbers: Mapping[str, float | int | None]) -> None:
 
 
 def log_predictions(ids: "ArrayLike", labels: "ArrayLike", logits: "ArrayLike") -> None:
-    """Report what a run predicted, for the sampling floor; the last call counts.
+    """Record the predictions of a run, for the test-set noise; the last call counts.
 
     Args:
-        ids: `(N,)` whole numbers that tell test examples apart, the same in every run.
+        ids: `(N,)` whole numbers that identify test examples, the same in every run.
         labels: `(N,)` true classes, from 0.
         logits: `(N, classes)` scores; their order is what counts.
+
+    Example:
+        >>> log_predictions(ids=[0, 1], labels=[1, 0], logits=[[0.1, 2.0], [1.5, 0.3]])
     """
     import numpy as np  # noqa: PLC0415 - `log` must not need it
 

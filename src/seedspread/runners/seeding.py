@@ -13,6 +13,9 @@ def seed_everything(seed: int) -> None:
 
     Args:
         seed: a whole number from 0 on; numpy takes its remainder by 2**32.
+
+    Example:
+        >>> seed_everything(3)
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ValueError(f"a seed must be a whole number from 0 on; got {seed!r}")

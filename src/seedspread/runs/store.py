@@ -236,7 +236,17 @@ class StoreError(SeedspreadError):
 
 
 class Store:
-    """A folder of runs, `PATH/KEY/`."""
+    """A folder of runs, `PATH/KEY/`.
+
+    Args:
+        path: the folder.
+
+    Example:
+        ```python
+        Store("runs").table()  # one row per run
+        Store("runs").layers()  # one row per run, layer and epoch
+        ```
+    """
 
     def __init__(self, path: "Path | str") -> None:
         self.path = Path(path)

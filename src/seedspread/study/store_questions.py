@@ -167,25 +167,35 @@ def compare(
     better: Better | None = None,
     **rows: Unpack[Rows],
 ) -> CompareResult:
-    """The same question of two sets of runs, or more: did the spread change, and do their answers agree?
+    """Compare two or more sets of runs: did the spread change, and do their answers agree?
 
     Args:
         sources: each a store, a file, a DataFrame, what `seedspread.collect` reads, or what it returned; the
             first is what the others are compared with.
         value: the column with the result of a run; by default what a store's study is about, as are `group`,
             `baseline`, `block` and `by`.
-        group: the column whose levels are the arms; without it each set is one sample.
-        baseline: the arm with which the others are compared in each set; as in `audit`.
-        block: columns that tell the runs of one seed in one arm apart.
-        seed: the column with the seed, also found by its usual names; None if every row is a run of its own.
-        by: columns, such as the dataset, whose levels are compared apart.
-        study: of a store that records several: one name for all, or one for each store; of a single store
-            two or more, which are then compared.
-        names: what to call the sets; by default as their files or folders.
-        level: of the intervals.
-        equivalence: variances, and ratios of them, that differ by no more than this factor count as alike.
-        better: which direction is better; by default as the metric says, or the column's name.
-        rows: where, last, best, wide, metric_column, sheet, at: how one row per run is had; see `Rows`.
+        group: the column whose levels are compared; without it each set is one sample.
+        baseline: the level to compare with in each set, as in `audit`.
+        block: columns varied within a seed; runs that share a seed count as one.
+        seed: the column with the seed, also found by its usual names; None if every row is an independent
+            run.
+        by: columns, such as the dataset, whose levels are compared separately.
+        study: for stores with several studies: one name for all, or one for each store; for a single store,
+            two or more to compare.
+        names: names of the sets; by default those of their files or folders.
+        level: confidence level of the intervals.
+        equivalence: variances, and ratios of them, that differ by no more than this factor count as equal.
+        better: which direction is better; by default that of the metric, or inferred from the column's name.
+        rows: where, last, best, wide, metric_column, sheet, at: row selection; see `Rows`.
+
+    Returns:
+        The result: `spread`, an audit whose group is the set, and `agreements`, the ratios of ratios.
+
+    Example:
+        ```python
+        found = compare("old.csv", "new.csv", value="accuracy", group="optimizer", baseline="adam")
+        print(found)
+        ```
     """
     studies = [study] if isinstance(study, str) else list(study or ())
     typed = tuple(map(str, sources)) if all(isinstance(one, str | Path) for one in sources) else ()

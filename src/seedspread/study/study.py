@@ -113,35 +113,36 @@ class StudyRuns:
 
 
 class Study:
-    """A study of a Python function, of a file, or one that is shipped.
+    """A study of a Python function, of a study file, or a shipped study.
 
     A function is called with the factors, the settings and `seed` as its arguments, once per cell and seed,
-    in worker processes; it returns its metrics as a dict of numbers. With an argument `folder` it is given a
-    folder of its own too, which is still there when it is tried again.
-
-    >>> def train(seed: int, smoothing: float) -> dict[str, float]:
-    ...     return {"accuracy": 0.9 + smoothing / seed}
-    >>> study = Study(train, factors={"smoothing": [0.0, 0.1]}, seeds=10)
+    in worker processes; it returns its metrics as a dict of numbers. An argument `folder` receives
+    the run's own folder, which survives until the run is tried again.
 
     Args:
-        what: the function; or the path of a .toml file or a shipped study's name, which say all the rest
-            but for `seeds` and `settings` in place of their own.
+        what: the function; or the path of a .toml file or a shipped study's name, which say all the rest but
+            for `seeds` and `settings` in place of their own.
         factors: levels by argument; every combination is a cell.
         cells: instead of factors, the cells one by one.
         seeds: how many, from 1 on, or a list of them.
         settings: further arguments, the same in every run.
         sources: names of sources of randomness; the function is given a `seed_NAME` for each.
-        vary: those that the seed drives, the others being the same in all runs; all by default.
-        repeat: how often every seed is run, for what is not deterministic.
-        audit: the comparison that it is about: `group`, `baseline`, `value`; also `block` and `by`.
-        metrics: what a run must report: a name, names, or what is known of each by name (see `Metric`); by
+        vary: sources that the seed controls; the others are the same in all runs. All by default.
+        repeat: how often every seed is run, for noise that no seed controls.
+        audit: the comparison to audit: `group`, `baseline`, `value`; also `block` and `by`.
+        metrics: what a run must report: a name, names, or properties of each by name (see `Metric`); by
             default what is audited.
         sequential: for a study that grows until its answer is in: `start`, `step`, `limit`, and `precision`
             if that is to end it; `seeds` may then be left out.
-        inputs: patterns of files, seen from the current folder, whose content is part of a run's identity.
-        environment: names of environment variables whose values are.
-        title: what it is about.
-        name: by which a store remembers it; by default the function's.
+        inputs: patterns of files, relative to the current folder, whose content is part of a run's identity.
+        environment: environment variables whose values are part of a run's identity.
+        title: title of the study.
+        name: name of the study in a store; by default the function's.
+
+    Example:
+        >>> def train(seed: int, smoothing: float) -> dict[str, float]:
+        ...     return {"accuracy": 0.9 + smoothing / seed}
+        >>> study = Study(train, factors={"smoothing": [0.0, 0.1]}, seeds=10)
     """
 
     def __init__(
@@ -296,20 +297,29 @@ def run_study(
     implementation: str | None = None,
     **options: Any,
 ) -> StudyRuns:
-    """Run what a study is missing; raise if runs are left without an outcome, when all has been tried.
+    """Run what a study is missing; raise if runs are left without an outcome.
 
-    A run that ended with an error of its own, or diverged, has an outcome, which the result contains.
+    A run that ended with an error of its own, or diverged, has an outcome: it counts as failed.
 
     Args:
         study: a study, the name of a shipped one, or a .toml file.
         store: the folder of results.
-        executor: where it is run; worker processes on this machine by default.
-        watcher: follows it: every change of a run, and every look at a sequential study.
+        executor: where to run; by default worker processes on this machine.
+        watcher: told of every change of a run, and every interim look.
         data_dir: the data folder.
         strict: raise if any run has failed.
         accept_changed: keep runs whose program, function or inputs have changed since they were made.
-        implementation: how runs are computed; by default as the store's record or the study says.
+        implementation: implementation of the training; by default that of the store's record or the study.
         options: of `study.loop.run_plan`: `max_failures`, `retry_failed`, `keep_going`, `force`.
+
+    Returns:
+        The finished runs: `table`, `audit()` and `report(page)`.
+
+    Example:
+        ```python
+        runs = run_study("mini/cifar10-factorial", "runs")
+        print(runs.audit())
+        ```
     """
     executor = executor or LocalExecutor()
     plan = Plan.make(study, store, data_dir, accept_changed=accept_changed, implementation=implementation)
@@ -343,7 +353,22 @@ def store_material(
 def write_report(
     store: "Path | str", page: "Path | str", *, plans: Iterable[Plan] = (), value: str | None = None
 ) -> "Report":
-    """Writes the page of a store: the answer, every table and every figure, in one file."""
+    """Write the page of a store: the answer, every table and every figure, in one file.
+
+    Args:
+        store: the folder of runs.
+        page: the .html file to write.
+        plans: studies to report on; by default those that the store records.
+        value: the metric; by default that of the study.
+
+    Returns:
+        The report, which shows itself in a notebook.
+
+    Example:
+        ```python
+        write_report("runs", "report.html")
+        ```
+    """
     from seedspread.report.page import Report, write_page  # noqa: PLC0415 - a fifth of the package
 
     report = Report(store_material(store, plans=plans, value=value))

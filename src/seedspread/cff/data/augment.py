@@ -232,9 +232,20 @@ def draws(steps: Sequence[Step], seed: int, epoch: int, view: int, images: int) 
 
 
 def augment(images: Tensor, steps: Sequence[Step], uniform: Tensor) -> Tensor:
-    """Apply the steps, in order, to `(B, C, H, W)` uint8 images with their draws, `(B, slots)`.
+    """Apply augmentation steps, in order, to a batch of images with given draws.
 
-    An erasing after normalization is left to do.
+    Args:
+        images: `(B, C, H, W)` uint8.
+        steps: the steps of an augmentation pipeline.
+        uniform: `(B, slots)` draws from 0 to 1. Erasing after normalization is not applied here.
+
+    Returns:
+        Images of the same shape, uint8.
+
+    Example:
+        >>> images = torch.arange(4, dtype=torch.uint8).reshape(1, 1, 2, 2)
+        >>> augment(images, [HorizontalFlip(op="horizontal_flip")], torch.zeros(1, 1)).flatten().tolist()
+        [1, 0, 3, 2]
     """
     at = 0
     for step in steps[:-1] if erasing_after(steps) else steps:

@@ -29,7 +29,27 @@ class Batch:
 
 @dataclass(frozen=True)
 class Loader:
-    """The batches of every epoch, each a function of the seeds and the epoch alone."""
+    """The batches of every epoch, each a function of the seeds and the epoch alone.
+
+    Args:
+        split: images and labels, such as `load(...).train`.
+        steps: augmentation steps; none for the images as they are.
+        mean: mean of each channel, for normalization.
+        std: standard deviation of each channel.
+        batch_size: images per batch; the last batch may be smaller.
+        views: augmented views of each image.
+        order: `shuffled` or `balanced`.
+        order_seed: seed of the order.
+        augment_seed: seed of the augmentation.
+        labels: other labels to return with the images.
+
+    Example:
+        ```python
+        loader = Loader(data.train, steps, data.info.mean, data.info.std, batch_size=128)
+        for batch in loader.epoch(0):
+            ...
+        ```
+    """
 
     split: Split  # the images, on the device on which batches are wanted
     steps: Sequence[Step]  # the augmentation; none for validation and test

@@ -32,9 +32,14 @@ class ArrayDataset:
     Args:
         images: `(N, C, H, W)`, `(N, H, W, C)` or `(N, H, W)` uint8.
         labels: `(N,)`, whole numbers or texts; the different ones, sorted, are the classes.
-        test_images: likewise; without them `data.test_fraction` of each class is held out.
-        test_labels: of these.
+        test_images: test images in the same shape; without them `data.test_fraction` of each class is held
+            out.
+        test_labels: labels of the test images.
         classes: class names. Labels are then numbers from 0 on.
+
+    Example:
+        >>> images = np.zeros((20, 28, 28), np.uint8)
+        >>> data = ArrayDataset(images, labels=[0, 1] * 10)
     """
 
     def __init__(

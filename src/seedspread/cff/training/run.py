@@ -151,7 +151,15 @@ def train(
         resume: continue from a checkpoint if there is one, and return a result that already exists.
         data_dir: the data folder.
         data: images to train on, instead of those that the config names.
-        callback: is called after batches and epochs.
+        callback: called after batches and epochs.
+
+    Returns:
+        The result: metrics and diagnostics, as in the folder's `result.json`.
+
+    Example:
+        ```python
+        result = train(RunConfig(training={"epochs": 2}, model={"depth": 2}), out="runs/a")
+        ```
     """
     if data is not None:
         values = config.model_dump(mode="json")

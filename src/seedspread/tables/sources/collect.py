@@ -111,18 +111,27 @@ def collect(
     keep_duplicates: bool = False,
     pattern: str | None = None,
 ) -> Collected:
-    """A table of the runs that another tool has logged: one row per run.
+    """Return a table of the runs that another tool has logged: one row per run.
 
     Args:
         source: a folder, a file, or the address of an MLflow server or of a database.
-        metric: what to take of each run; of several, the first decides on the step.
+        metric: metric or metrics of each run; the first one decides on the step.
         at: `last`, `best`, or `step=N`.
-        kind: of the source; by default what lies there tells.
-        better: which direction is the best; by default what the source or the metric's name tells.
-        all_parameters: keep those that are the same in all runs, too.
+        kind: kind of the source; by default inferred from its content.
+        better: which direction is better; by default inferred from the source or the metric's name.
+        all_parameters: also keep parameters that are the same in all runs.
         keep_duplicates: keep runs with the same parameters and seed as a later one.
-        pattern: of paths in the folder, such as `{model}/{dataset}/seed-{seed}/results.json`: what stands in
-            braces is a parameter.
+        pattern: of paths in the folder, such as `{model}/{dataset}/seed-{seed}/results.json`: names in braces
+            are parameters.
+
+    Returns:
+        The table (`table`), which column is the seed, which parameters vary, and what was not read.
+
+    Example:
+        ```python
+        found = collect("mlruns", "val_acc", at="best")
+        audit(found, "val_acc", "optimizer", "adam")
+        ```
     """
     metrics = [metric] if isinstance(metric, str) else list(dict.fromkeys(metric))
     when = At.of(at)
