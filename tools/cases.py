@@ -20,7 +20,7 @@ TABLES = Path(os.environ.get("SEEDSPREAD_TABLES", ROOT.parent / "shared" / "tabl
 _STORED = {
     "replicate_results.csv": "bert-finetuning.csv",
     "per_seed.csv": "nsad-auc.csv",
-    "filetype == test_last_log and ": "",
+    "--where 'filetype == test_last_log'": "",
 }
 _SHOWN = re.compile(r"^(\$ seedspread (?:[^\n]*\\\n)*[^\n]*\n)\n(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 _VERDICT = re.compile(r"^ {2}(YES|NO|MAYBE|CAN'T TELL) ", re.MULTILINE)

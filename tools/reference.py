@@ -45,7 +45,11 @@ RETURNED = {
         *(f"seedspread.cff.config.{step}" for step in _STEPS),
     ],
 }
-MEMBERS = {"Store": ["table", "layers"]}
+MEMBERS = {
+    "Store": ["table", "layers"],
+    "AuditResult": ["oneline", "to_text", "to_markdown", "to_latex", "to_frame"],
+    "GateResult": ["word", "passed", "exit_code", "to_text", "to_markdown"],
+}
 _LANGUAGES = {".py": "python", ".toml": "toml", ".csv": "text"}
 
 

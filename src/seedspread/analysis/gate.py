@@ -431,7 +431,7 @@ def gate(
         rows: where, last, best, wide, metric_column, sheet, at: row selection; see `Rows`.
 
     Returns:
-        The result: `passed`, `code` (the exit status of the command), and a judgment or a bound per group.
+        The result: `passed`, `exit_code` (that of the command), and a judgment or a bound per group.
 
     Example:
         >>> from seedspread import gate
