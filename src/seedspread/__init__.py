@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from seedspread.cff.data.own import ArrayDataset
     from seedspread.cff.loaded_run import load_run
     from seedspread.cff.loss import SupConLoss, clamp_activation_rate
-    from seedspread.cff.margins import margin_schedule
-    from seedspread.cff.model import ViT
+    from seedspread.cff.losses import GoodnessLoss, LocalCrossEntropy, LocalLoss
+    from seedspread.cff.margins import Margin, margin_schedule
+    from seedspread.cff.model import LayerLocal, ViT
     from seedspread.cff.monitor import ClampMonitor
     from seedspread.cff.training.run import train
     from seedspread.runners.recording import log, log_predictions
@@ -41,7 +42,12 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrayDataset",
     "ClampMonitor",
+    "GoodnessLoss",
+    "LayerLocal",
     "Loader",
+    "LocalCrossEntropy",
+    "LocalLoss",
+    "Margin",
     "RunConfig",
     "Store",
     "Study",
@@ -76,7 +82,12 @@ __all__ = [
 _HOME = {
     "ArrayDataset": "seedspread.cff.data.own",
     "ClampMonitor": "seedspread.cff.monitor",
+    "GoodnessLoss": "seedspread.cff.losses",
+    "LayerLocal": "seedspread.cff.model",
     "Loader": "seedspread.cff.data.loader",
+    "LocalCrossEntropy": "seedspread.cff.losses",
+    "LocalLoss": "seedspread.cff.losses",
+    "Margin": "seedspread.cff.margins",
     "RunConfig": "seedspread.cff.config",
     "Store": "seedspread.runs.store",
     "Study": "seedspread.study.study",
@@ -111,7 +122,21 @@ _HOME = {
 
 # The extra without which a name cannot be used.
 _NEEDS = dict.fromkeys(
-    ("Loader", "SupConLoss", "ViT", "augment", "clamp_activation_rate", "load", "load_run", "train"), "train"
+    (
+        "GoodnessLoss",
+        "LayerLocal",
+        "Loader",
+        "LocalCrossEntropy",
+        "LocalLoss",
+        "SupConLoss",
+        "ViT",
+        "augment",
+        "clamp_activation_rate",
+        "load",
+        "load_run",
+        "train",
+    ),
+    "train",
 )
 
 

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from seedspread import SupConLoss
 from seedspread.cff.loss import Implementation
-from seedspread.cff.margins import MARGIN_TYPES, REDUCTIONS, STABILITY_MODES, Reduction, Stability
+from seedspread.cff.margins import (
+    MARGIN_TYPES,
+    REDUCTIONS,
+    STABILITY_MODES,
+    Reduction,
+    Stability,
+    margin_named,
+)
 
 from .batches import batches, random_batch
 
@@ -26,7 +33,8 @@ def by_hand(
     margin_type: str,
     reduction: Reduction,
 ) -> float:
-    """Section 4 of the paper, one pair at a time, in Python numbers."""
+    """Section 4 of the paper, one pair at a time; what a margin is, `test_margins.py` tells."""
+    margin = margin_named(margin_type, m)
     rows = [[x / math.sqrt(sum(y * y for y in row)) for x in row] for row in features.tolist()]
     y = labels.tolist()
     terms = []
@@ -37,19 +45,13 @@ def by_hand(
         logits = {}
         for v, z_v in enumerate(rows):
             s = sum(a * b for a, b in zip(z_u, z_v, strict=True))
-            if v in positives and margin_type == "clamp":
-                s = min(s + m, 1.0)
-            if v in positives and margin_type == "shift":
-                s = s + m
-            if v in positives and margin_type == "soft_clamp":
-                x = 20 * (1 - s - m)
-                s = 1 - (max(x, 0.0) + math.log1p(math.exp(-abs(x)))) / 20
+            if v in positives:
+                s = margin.modified(torch.tensor(s, dtype=torch.float64)).item()
             if v != u:
                 logits[v] = s / tau
         denominator = math.log(math.fsum(math.exp(logit) for logit in logits.values()))
         log_p = [logits[v] - denominator for v in positives]
-        if margin_type == "subtract":
-            log_p = [value - m for value in log_p]
+        log_p = [value - margin.constant for value in log_p]
         terms.append(-math.fsum(log_p) / (len(positives) if reduction == "mean" else 1))
     return math.fsum(terms) / len(terms)
 

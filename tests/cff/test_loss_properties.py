@@ -277,12 +277,7 @@ def test_direct_sends_what_is_left_to_the_rows_maximum_and_to_no_saturated_one(
     leaf = z[groups.permutation].requires_grad_()
     s = leaf @ leaf.T
     positive = positive_mask(groups.ids)
-    if margin_type == "clamp":
-        s = torch.where(positive, (s + 0.4).clamp(max=1), s)
-    if margin_type == "shift":
-        s = torch.where(positive, s + 0.4, s)
-    if margin_type == "soft_clamp":
-        s = torch.where(positive, 1 - torch.nn.functional.softplus(20 * (0.6 - s)) / 20, s)
+    s = torch.where(positive, spec.of_positives.modified(s), s)
     highest = s.masked_fill(torch.eye(50, dtype=torch.bool), -torch.inf).max(dim=1).values
     (expected,) = torch.autograd.grad((residual * highest).sum(), leaf)
     if margin_type == "clamp":

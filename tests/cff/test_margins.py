@@ -5,25 +5,89 @@ Schedules are compared with the paper's table and the formulas of the public CFF
 
 import itertools
 import math
-from typing import get_args
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from seedspread import margin_schedule
 from seedspread.cff.config import ObjectiveConfig
 from seedspread.cff.identity import run_key
 from seedspread.cff.loss import SupConLoss
-from seedspread.cff.margins import MARGIN_TYPES, SCHEDULES, margin_named
+from seedspread.cff.margins import MARGIN_TYPES, SCHEDULES, Margin, margin_named
 from seedspread.cff.presets import read_config
+from seedspread.runners.contract import RunnerError
 
 SIMILARITIES = torch.linspace(-1, 1, 401, dtype=torch.float64)
 
 
-def test_the_config_knows_every_margin() -> None:
-    assert set(get_args(ObjectiveConfig.model_fields["margin_type"].annotation)) == set(MARGIN_TYPES)
+@pytest.mark.parametrize("name", MARGIN_TYPES)
+def test_the_config_knows_every_margin(name: str) -> None:
+    assert ObjectiveConfig(margin_type=name).margin_type == name
+
+
+@pytest.mark.parametrize(
+    ("name", "modified"),
+    [
+        ("none", lambda s, m: s),
+        ("subtract", lambda s, m: s),
+        ("shift", lambda s, m: s + m),
+        ("clamp", lambda s, m: min(s + m, 1.0)),
+        ("soft_clamp", lambda s, m: 1 - math.log1p(math.exp(20 * (1 - s - m))) / 20),
+    ],
+)
+def test_the_papers_margins_are_their_equations(name: str, modified: Callable[..., float]) -> None:
+    for m in (0.0, 0.1, 0.4):
+        expected = [modified(s, m) for s in SIMILARITIES.tolist()]
+        assert margin_named(name, m).modified(SIMILARITIES).tolist() == pytest.approx(expected, abs=1e-12)
+        assert margin_named(name, m).constant == (m if name == "subtract" else 0)
+
+
+@dataclass(frozen=True)
+class Bent(Margin):
+    """s + m (1 - s) `strength`."""
+
+    is_inert = False
+    strength: float = 1.0
+
+    @property
+    def moves(self) -> bool:
+        return self.m > 0
+
+    def modified(self, s: Tensor) -> Tensor:
+        return s + self.m * self.strength * (1 - s)
+
+    def slope(self, s: Tensor) -> Tensor | None:
+        return torch.full_like(s, 1 - self.m * self.strength)
+
+
+@pytest.mark.parametrize("kind", [Bent, Bent(strength=0.5), f"{__name__}:Bent"])
+def test_a_margin_of_ones_own_is_one_by_itself_and_by_its_name(kind: Any) -> None:
+    features = torch.randn(40, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    labels, values = torch.arange(40) % 4, []
+    for implementation in ("plain", "fast"):
+        leaf = features.clone().requires_grad_()
+        loss = SupConLoss(0.15, 0.3, kind, implementation=implementation)
+        value = loss(leaf, labels)
+        value.backward()
+        values.append((value.detach(), leaf.grad))
+        assert loss.spec.of_positives.m == 0.3
+    torch.testing.assert_close(*values)
+    none = SupConLoss(0.15, 0.3, "none")(features, labels)
+    assert abs(values[0][0] - none) > 0.01
+
+
+def test_what_is_no_margin_is_refused_in_one_line() -> None:
+    with pytest.raises(RunnerError, match=r"Loss: it must be a subclass of seedspread\.Margin"):
+        SupConLoss(margin_type="seedspread.cff.losses:LocalLoss")(torch.eye(2), torch.zeros(2).long())
+    with pytest.raises(ValueError, match=r"margin_type must be one of .*did you mean 'clamp'"):
+        ObjectiveConfig(margin_type="clam")
+    assert ObjectiveConfig(margin_type=Bent).margin_type == f"{__name__}:Bent"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", MARGIN_TYPES)

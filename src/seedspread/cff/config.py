@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
-from seedspread.cff.datasets import DATASETS, DEFAULT, is_npz, is_own
+from seedspread.cff.datasets import DATASETS, DEFAULT, is_dotted, is_npz, is_own
 from seedspread.errors import one_of, short
 from seedspread.runs.files import FrozenConfig, Share
 
@@ -95,7 +95,8 @@ class DataConfig(FrozenConfig):
     Attributes:
         name: one of `datasets.DATASETS`; the default is the sample inside the package. Or the path of one's
             own images: an `.npz` file, or a folder with a folder of images per class; it contains a "/" or
-            ends in ".npz". `arrays` stands for images that are given from Python.
+            ends in ".npz". Or `package.module:function`, which returns an `ArrayDataset`. `arrays` stands for
+            images that are given from Python.
         labels: CIFAR-100's 100 `fine` or 20 `coarse` classes.
         allow_partial: use a dataset of which only a part is there.
         limit_per_class: at most so many training images of each class, before the split.
@@ -143,7 +144,7 @@ class DataConfig(FrozenConfig):
     @model_validator(mode="after")
     def _fits_the_data(self) -> Self:
         own = is_own(self.name)
-        if self.resize is not None and (not own or is_npz(self.name)):
+        if self.resize is not None and (not own or is_npz(self.name) or is_dotted(self.name)):
             raise ValueError("resize is for a folder of images; arrays have one size")
         if not own and self.test_fraction != type(self).model_fields["test_fraction"].default:
             raise ValueError(f"test_fraction is for images of one's own; {self.name} has a test part")
@@ -159,6 +160,20 @@ class DataConfig(FrozenConfig):
         return PIPELINES[augment] if isinstance(augment, str) else augment
 
 
+def _known(value: Any, field: str, names: tuple[str, ...]) -> str:
+    """Return the name of something that is known, or of user code; a class stands for its name."""
+    if isinstance(value, type):
+        return f"{value.__module__}:{value.__qualname__}"
+    if not isinstance(value, str):
+        raise ValueError(f"{field} must be a name or a class; got {short(value)}")
+    if not is_dotted(value):
+        one_of(field, value, names)
+    return value
+
+
+# Stands in a config for layers and losses that are given from Python.
+GIVEN = "given"
+
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 _LARGEST_SIDE = 4096
@@ -166,9 +181,12 @@ _MAX_PARAMETERS = 1_000_000_000  # with its optimiser and gradients more than mo
 
 
 class ModelConfig(FrozenConfig):
-    """The Vision Transformer, and the shape of the images that it sees.
+    """The layers, and the shape of the images that they see.
 
     Attributes:
+        architecture: `vit`, the paper's; `convnet` or `mlp`, small examples; or `package.module:name`, which
+            is called with `image_shape=(C, H, W)` and those of the last four fields below that it takes, and
+            returns an `nn.ModuleList`. A study calls this field `model`.
         image_size: pixels along an image's side, as the dataset has them; height and width if they differ.
         channels: colour channels, likewise.
         patch_size: pixels along a patch's side.
@@ -177,6 +195,7 @@ class ModelConfig(FrozenConfig):
         heads: attention heads.
     """
 
+    architecture: str = "vit"
     image_size: int | tuple[int, int] = DEFAULT.image_size
     channels: int = Field(default=DEFAULT.channels, ge=1, le=1024)
     patch_size: int = Field(default=4, ge=1, le=4096)
@@ -196,8 +215,15 @@ class ModelConfig(FrozenConfig):
             raise ValueError(f"must be {sizes}; got {short(value)}")
         return sides[0] if sides[0] == sides[-1] else (sides[0], sides[1])
 
+    @field_validator("architecture", mode="before")
+    @classmethod
+    def _known_architecture(cls, value: object) -> str:
+        return _known(value, "architecture", ("vit", "convnet", "mlp", GIVEN))
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        if self.architecture != "vit":
+            return self
         if any(side % self.patch_size for side in self.image_shape[1:]):
             raise ValueError(
                 f"patch_size {self.patch_size} does not divide the image's {self.image_size} pixels"
@@ -230,11 +256,13 @@ class ObjectiveConfig(FrozenConfig):
     """The layers' losses; `docs/method.md` has the definitions.
 
     Attributes:
-        loss: `supcon`, `goodness` (Forward-Forward) or `local_cross_entropy`; the first alone has the fields
-            from `temperature` to `reduction`. `cross_entropy`, the rule, uses none of them.
+        loss: `supcon`, `goodness` (Forward-Forward), `local_cross_entropy`, or `package.module:Name`, a
+            `LocalLoss`; the first alone has the fields from `temperature` to `reduction`. `cross_entropy`,
+            the rule, uses none of them.
         threshold: theta of `goodness`.
         temperature: tau.
-        margin_type: how the margin enters.
+        margin_type: how the margin enters: `none`, `clamp`, `soft_clamp`, `subtract`, `shift`, or
+            `package.module:Name`, a subclass of `Margin`.
         margin_first: the margin of layer 0.
         margin_last: the margin of the last layer.
         margin_schedule: how it goes from one to the other.
@@ -248,10 +276,10 @@ class ObjectiveConfig(FrozenConfig):
             case.
     """
 
-    loss: Literal["supcon", "goodness", "local_cross_entropy"] = "supcon"
+    loss: str = "supcon"
     threshold: Positive = 2.0
     temperature: Positive = 0.15
-    margin_type: Literal["none", "clamp", "soft_clamp", "subtract", "shift"] = "clamp"
+    margin_type: str = "clamp"
     margin_first: NotNegative = 0.4
     margin_last: NotNegative = 0.1
     margin_schedule: Literal["linear", "parabolic", "cosine", "exponential"] = "linear"
@@ -261,6 +289,16 @@ class ObjectiveConfig(FrozenConfig):
     stability: Literal["detach", "direct"] = "detach"
     reduction: Literal["mean", "sum"] = "mean"
     positives: Literal["class", "superclass"] = "class"
+
+    @field_validator("loss", mode="before")
+    @classmethod
+    def _known_loss(cls, value: object) -> str:
+        return _known(value, "loss", ("supcon", "goodness", "local_cross_entropy", GIVEN))
+
+    @field_validator("margin_type", mode="before")
+    @classmethod
+    def _known_margin(cls, value: object) -> str:
+        return _known(value, "margin_type", ("none", "clamp", "soft_clamp", "subtract", "shift"))
 
     @model_validator(mode="after")
     def _margins_fit(self) -> Self:
@@ -475,16 +513,18 @@ class RunConfig(FrozenConfig):
 
     @property
     def has_kernels(self) -> bool:
-        """Whether `implementation` has a choice: the kernels are for layer by layer with SupCon."""
-        return self.training.rule == "layer_local" and self.objective.loss == "supcon"
+        """Whether `implementation` has a choice: the kernels are for the ViT, layer by layer with SupCon."""
+        is_paper = self.model.architecture == "vit" and self.objective.loss == "supcon"
+        return self.training.rule == "layer_local" and is_paper
 
     @model_validator(mode="after")
     def _asks_for_kernels_that_fit(self) -> Self:
         if self.training.rule == "layer_local" and not self.has_kernels:
             if "implementation" in self.runtime.model_fields_set and self.runtime.implementation != "plain":
                 raise ValueError(
-                    f"implementation = {self.runtime.implementation!r} is for loss = 'supcon'; got "
-                    f"loss = {self.objective.loss!r}: leave implementation out"
+                    f"implementation = {self.runtime.implementation!r} is for model = 'vit' with "
+                    f"loss = 'supcon'; got {self.model.architecture!r} with {self.objective.loss!r}: leave "
+                    "implementation out"
                 )
             plain = self.runtime.model_copy(update={"implementation": "plain"})
             object.__setattr__(self, "runtime", plain)  # so that it is recorded

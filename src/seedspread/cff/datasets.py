@@ -132,8 +132,13 @@ ARRAYS = "arrays"
 
 
 def is_own(name: str) -> bool:
-    """Return whether a name stands for one's own images: a path, or arrays."""
-    return name not in DATASETS and ("/" in name or is_npz(name))
+    """Return whether a name stands for one's own images: a path, arrays, or a function of user code."""
+    return name not in DATASETS and ("/" in name or is_npz(name) or is_dotted(name))
+
+
+def is_dotted(name: str) -> bool:
+    """Return whether a name stands for something of user code, `package.module:Name`."""
+    return ":" in name and "/" not in name
 
 
 def is_npz(name: str) -> bool:
@@ -146,7 +151,8 @@ def dataset_info(name: str) -> DatasetInfo:
     Of one's own images, which are not read here, it has a title, no shape, and nominal numbers of images.
     """
     if is_own(name):
-        title, train, test = Path(name).stem or name, DataFile("", "", 0, 4), DataFile("", "", 0, 1)
+        title = name if is_dotted(name) else Path(name).stem or name
+        train, test = DataFile("", "", 0, 4), DataFile("", "", 0, 1)
         return DatasetInfo(title, title, name, (train,), (test,), (), ("",), (), (), "", "own", channels=0)
     try:
         one_of("dataset", name, DATASETS)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.cff.config import VIEWS_AT_ONCE, RunConfig
-from seedspread.cff.datasets import dataset_info, is_own, official_fingerprint
+from seedspread.cff.datasets import dataset_info, is_dotted, is_own, official_fingerprint
 from seedspread.cff.margins import Margin, margin_named
 from seedspread.runs.files import FrozenConfig, RecordError
 from seedspread.runs.folder import RunFolder
@@ -48,9 +48,30 @@ _SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent"
 PARENTS = ("init_from", "continue_from")
 
 
-def run_key(config: RunConfig, fingerprint: str | None = None) -> str:
-    """Return the run's key, 20 hexadecimal digits; no fingerprint stands for the whole official dataset."""
-    return key_of(canonical(config, fingerprint))
+def run_key(config: RunConfig, fingerprint: str | None = None, given: str | None = None) -> str:
+    """Return the run's key, 20 hexadecimal digits; no fingerprint stands for the whole official dataset.
+
+    `given` identifies what is given from Python.
+    """
+    return key_of(canonical(config, fingerprint) | ({} if given is None else {"given": given}))
+
+
+def user_code(config: RunConfig) -> list[str]:
+    """Return the dotted names of user code that a run depends on, other than its data."""
+    objective, own_loss = config.objective, config.training.rule != "cross_entropy"
+    names = [config.model.architecture, *([objective.loss] if own_loss else []), margin_type_of(config)]
+    return [name for name in names if is_dotted(name)]
+
+
+def _code(config: RunConfig) -> dict[str, Any]:
+    """What user code a run depends on, beside its names; most runs on none."""
+    names = user_code(config)
+    if not names:
+        return {}
+    from seedspread.cff.user_code import source_named  # noqa: PLC0415 - few runs need it
+
+    sources = {name: source_named(name) for name in names}
+    return {"code": {name: dict(source.parts + source.objects) for name, source in sources.items()}}
 
 
 def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, Any]:
@@ -59,7 +80,7 @@ def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, An
     if config.seeds.split is not None:
         config = config.model_copy(update={"data": config.split_data})
     cell = _Cell(config.model_dump_json(exclude={"seeds"}, serialize_as_any=True), config)
-    return _canonical_cell(cell, fingerprint) | {"seeds": seeds}
+    return _canonical_cell(cell, fingerprint) | _code(config) | {"seeds": seeds}
 
 
 @dataclass(frozen=True)

@@ -97,12 +97,15 @@ class LoadedRun:
         return tensor.to(next(self.model.parameters()).device)
 
 
-def load_run(folder: "Path | str", device: str | None = None) -> LoadedRun:
+def load_run(
+    folder: "Path | str", device: str | None = None, *, model: LayerLocal | None = None
+) -> LoadedRun:
     """Load a finished run of the paper's training with its model.
 
     Args:
         folder: the run's folder, such as `runs/KEY`.
         device: where to compute; by default where the run was, if that is here, else the CPU.
+        model: the layers of a run of `LayerLocal.fit`, made anew; they get its weights.
 
     Returns:
         The run: its config and result, `logits`, `features` and `preprocess`, and the trained `ViT`.
@@ -121,7 +124,7 @@ def load_run(folder: "Path | str", device: str | None = None) -> LoadedRun:
     except UNREADABLE as error:
         raise RecordError(f"{run.path}: its provenance cannot be read ({error!r})") from error
     try:
-        model = model_of(config, len(header["classes"]))
+        model = model_of(config, len(header["classes"]), model)
         load_module("layers", model.layers, tensors)
         load_module("head", model.head, tensors)
         mean, std, classes = (tuple(header[name]) for name in ("mean", "std", "classes"))

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from seedspread.cff.losses import LocalLoss
-from seedspread.cff.margins import LossSpec, Reduction, Stability
+from seedspread.cff.margins import LossSpec, MarginType, Reduction, Stability
 from seedspread.errors import one_of
 from seedspread.runs.metrics import rate_from_histogram
 
@@ -406,7 +406,7 @@ class SupConLoss(LocalLoss):
         margin: m >= 0.
         margin_type: `clamp`: s~ = min(s + m, 1); `shift`: s~ = s + m; `subtract`: log p - m, which moves no
             gradient; `soft_clamp`: 1 - softplus(beta (1 - s - m)) / beta, a clamp with a round corner;
-            `none`. All on positive pairs only.
+            `none`. All on positive pairs only. Or a `Margin` of your own.
         stability: `detach` or `direct`, whether the gradient flows through the row maximum that is taken off
             before exp. In exact arithmetic it makes no difference (`docs/method.md`).
         reduction: over an anchor's positives, `mean` or `sum`.
@@ -438,7 +438,7 @@ class SupConLoss(LocalLoss):
         self,
         temperature: float = 0.15,
         margin: float = 0.4,
-        margin_type: str = "clamp",
+        margin_type: MarginType = "clamp",
         stability: Stability = "detach",
         reduction: Reduction = "mean",
         *,

@@ -6,9 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, softplus
 
+from seedspread.errors import SeedspreadError
+
 # What the label's pixel is set to, in normalized units: about as bright as white.
 _BRIGHT = 2.0
 _SMALLEST = 1e-8
+
+
+class LayerError(SeedspreadError, ValueError):
+    """Layers, or the loss of one, that cannot be trained."""
 
 
 class LocalLoss(nn.Module):
@@ -66,7 +72,7 @@ class GoodnessLoss(LocalLoss):
 
     def build(self, width: int, classes: int) -> None:
         if classes < 2:
-            raise ValueError(f"goodness needs wrong labels, so two classes at least; got {classes}")
+            raise LayerError(f"goodness needs wrong labels, so two classes at least; got {classes}")
         self._classes = classes
 
     def prepare(self, images: Tensor, labels: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,7 +90,7 @@ class GoodnessLoss(LocalLoss):
         """Write `(N, classes)` shares into the first pixels of every channel, in place."""
         pixels = images.view(*images.shape[:2], -1)
         if pixels.shape[2] < self._classes:
-            raise ValueError(f"goodness embeds {self._classes} classes in images of {pixels.shape[2]} pixels")
+            raise LayerError(f"goodness embeds {self._classes} classes in images of {pixels.shape[2]} pixels")
         pixels[:, :, : self._classes] = _BRIGHT * shares[:, None]
         return images
 

@@ -1,17 +1,20 @@
 """The definition of a layer's loss: its margin types, one class each, its settings, and margins by layer.
 
-No other module knows a margin type by name. Needs no torch: tensors come with their own methods.
+No other module knows a margin type by name; one of a user's own is named `package.module:Name`. Needs no
+torch: tensors come with their own methods.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from seedspread.cff.config import RunConfig
+from seedspread.cff.datasets import is_dotted
 from seedspread.errors import one_of
+from seedspread.runners.contract import RunnerError
 
 # torch's, unnamed: planning and reports use margins too, without torch.
 Tensor: TypeAlias = Any
@@ -134,8 +137,27 @@ _TYPES: dict[str, type[Margin]] = {
 MARGIN_TYPES = tuple(_TYPES)
 
 
-def margin_named(name: str, m: float = 0.0, sharpness: float = 20.0) -> Margin:
-    return _TYPES[name](m, sharpness)
+def margin_named(kind: "MarginType", m: float = 0.0, sharpness: float = 20.0) -> Margin:
+    """Return the margin of a kind: a name, a subclass of `Margin`, or an object of one, with its fields."""
+    found: Any = kind
+    if isinstance(kind, str):
+        found = _TYPES.get(kind) or _of_user(kind)
+    if isinstance(found, Margin):
+        return replace(found, m=m, sharpness=sharpness)
+    if not (isinstance(found, type) and issubclass(found, Margin)):
+        raise RunnerError(
+            f"margin_type {kind}: it must be a subclass of seedspread.Margin, or an object of one"
+        )
+    return found(m, sharpness)
+
+
+def _of_user(name: str) -> Any:
+    from seedspread.cff.user_code import named  # noqa: PLC0415 - only a margin of one's own needs it
+
+    return named(name)
+
+
+MarginType: TypeAlias = str | type[Margin] | Margin
 
 
 Stability = Literal["detach", "direct"]
@@ -152,7 +174,8 @@ class LossSpec:
     Attributes:
         temperature: tau > 0 of Eq. base_logits.
         margin: m >= 0, in units of cosine similarity.
-        margin_type: one of `MARGIN_TYPES` (`margins.py` says what each does), on positive pairs only.
+        margin_type: one of `MARGIN_TYPES` (`margins.py` says what each does), on positive pairs only; or a
+            margin of one's own, by its dotted name or itself.
         stability: whether the gradient flows through the row maximum (Eq. stability_modes).
         reduction: `mean` over an anchor's positives (Eq. supcon_loss) or their `sum`.
         margin_sharpness: beta > 0 of `soft_clamp`.
@@ -160,7 +183,7 @@ class LossSpec:
 
     temperature: float = 0.15
     margin: float = 0.4
-    margin_type: str = "clamp"
+    margin_type: MarginType = "clamp"
     stability: Stability = "detach"
     reduction: Reduction = "mean"
     margin_sharpness: float = 20.0
@@ -176,7 +199,8 @@ class LossSpec:
             raise ValueError(f"margin must be a number >= 0; got {self.margin!r}")
         if not (math.isfinite(self.margin_sharpness) and self.margin_sharpness > 0):
             raise ValueError(f"margin_sharpness must be a positive number; got {self.margin_sharpness!r}")
-        one_of("margin_type", self.margin_type, MARGIN_TYPES)
+        if isinstance(self.margin_type, str) and not is_dotted(self.margin_type):
+            one_of("margin_type", self.margin_type, MARGIN_TYPES)
         one_of("stability", self.stability, STABILITY_MODES)
         one_of("reduction", self.reduction, REDUCTIONS)
 

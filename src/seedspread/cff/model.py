@@ -1,13 +1,25 @@
 """Models as lists of layers that are trained apart: `LayerLocal`, and `ViT`, the paper's."""
 
-from collections.abc import Callable, Sequence
-from typing import cast
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from seedspread.cff.config import ModelConfig
-from seedspread.cff.losses import LocalLoss
+from seedspread.cff.config import GIVEN, ModelConfig, RunConfig, TrainingConfig
+from seedspread.cff.data.own import ArrayDataset
+from seedspread.cff.datasets import dataset_info, is_dotted
+from seedspread.cff.losses import LayerError, LocalLoss
+from seedspread.cff.presets import check
+from seedspread.cff.user_code import digest_of, made, named
+from seedspread.runs.run import key_of
+
+if TYPE_CHECKING:
+    from seedspread.cff.training.result import RunResult
 
 _PAPER = ModelConfig()
 # Parameters of the patch embedding, which come first in layer 0; the encoder block's follow.
@@ -77,6 +89,11 @@ def mean_pool(output: Tensor) -> Tensor:
     return output.mean(dim=1) if output.ndim == 3 else output
 
 
+Settings = Mapping[str, Any]
+# What each layer's optimizer may have of its own.
+_OPTIMIZER = ("optimizer", "learning_rate", "betas", "weight_decay", "momentum", "max_gradient_norm")
+
+
 class LayerLocal(nn.Module):
     """Layers that are trained apart, each on a loss of its own, and a head, the linear probe on the last.
 
@@ -84,30 +101,61 @@ class LayerLocal(nn.Module):
         blocks: the layers in their order; the first one sees images `(N, C, H, W)`. A `pool` method of theirs
             is the default of `pool`.
         pool: turns a layer's output into `(N, d)`; `mean_pool` by default.
-        image_shape: `(C, H, W)`. With it, widths are found and the head is made now; else by `build`.
+        losses: a `LocalLoss` for each layer, or one of which each gets a copy. Without any, the config's.
+        optimizers: fields of the config's `training`, such as `{"learning_rate": 1e-3}`, for all layers, or a
+            list of such for each layer.
+        image_shape: `(C, H, W)`. With it widths are found and the head is made now; else by `build` or `fit`.
         num_classes: outputs of `head` (LayerNorm and a linear map).
 
     Attributes:
         layers: `layers[l]` is what layer l trains, with the parameters of its loss.
-        losses: a `LocalLoss` per layer; empty until they are known.
+        losses: a `LocalLoss` per layer; empty until a run has begun.
         widths: d of each layer.
+
+    Example:
+        >>> net = LayerLocal([nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU()), nn.Linear(32, 16)])
+        >>> net.build((1, 8, 8), num_classes=10)
+        >>> net.widths
+        [32, 16]
     """
 
     embedding_parameters = 0  # how many of layer 0's come before its block, whose gradient has a norm apart
 
     def __init__(
         self,
-        blocks: Sequence[nn.Module],
+        blocks: Sequence[nn.Module] | nn.ModuleList,
         *,
         pool: Callable[[Tensor], Tensor] | None = None,
+        losses: LocalLoss | Sequence[LocalLoss] | None = None,
+        optimizers: Settings | Sequence[Settings] | None = None,
         image_shape: tuple[int, int, int] | None = None,
         num_classes: int = 10,
     ) -> None:
         super().__init__()
         self.layers = blocks if isinstance(blocks, nn.ModuleList) else nn.ModuleList(blocks)
+        if not len(self.layers):
+            raise LayerError("there are no layers; give one at least")
         self.pool: Callable[[Tensor], Tensor] = pool or getattr(blocks, "pool", None) or mean_pool
+        self.given_losses = self._per_layer("losses", losses)
+        self.optimizers = self._per_layer("optimizers", optimizers) or [{} for _ in self.layers]
+        for settings in self.optimizers:
+            if unknown := set(settings) - {*_OPTIMIZER}:
+                raise LayerError(f"optimizers: {min(unknown)} is none of {', '.join(_OPTIMIZER)}")
+            TrainingConfig(**settings)
+        if self.given_losses and len({(type(one).prepare, one.views) for one in self.given_losses}) > 1:
+            raise LayerError("losses: all layers see one batch, so their losses must prepare it alike")
         if image_shape is not None:
             self.build(image_shape, num_classes)
+
+    def _per_layer(self, name: str, given: Any) -> list[Any]:
+        """Return what is given for each layer: copies of one thing, or the items of a list."""
+        if given is None:
+            return []
+        if not isinstance(given, Sequence):
+            return [copy.deepcopy(given) for _ in self.layers]
+        if len(given) != len(self.layers):
+            raise LayerError(f"{name}: there are {len(given)} for {len(self.layers)} layers")
+        return list(given)
 
     def build(
         self, image_shape: tuple[int, int, int], num_classes: int, widths: Sequence[int] | None = None
@@ -120,8 +168,82 @@ class LayerLocal(nn.Module):
 
     @torch.no_grad()
     def _dry_run(self) -> list[int]:
+        """Return the layers' widths, or say in one line which layer cannot be trained."""
         self.eval()
-        return [pooled.shape[1] for pooled in self.encode(torch.zeros(1, *self.image_shape))]
+        x, widths = torch.zeros(2, *self.image_shape), []
+        for number, layer in enumerate(self.layers):
+            seen = tuple(x.shape)
+            try:
+                x = layer(x)
+                pooled = self.pool(x)
+            except Exception as error:
+                reason = (str(error).splitlines() or [""])[0]
+                raise LayerError(
+                    f"layer {number} cannot take {seen}: {type(error).__name__}: {reason}"
+                ) from error
+            if pooled.ndim != 2 or len(pooled) != 2:
+                raise LayerError(
+                    f"layer {number} gives {tuple(x.shape)}, pooled {tuple(pooled.shape)}, for two images; a "
+                    "pool must give (N, d): LayerLocal(pool=...), or a method pool of the layers"
+                )
+            widths.append(pooled.shape[1])
+        return widths
+
+    def fit(
+        self,
+        data: ArrayDataset | str,
+        *,
+        epochs: int,
+        seed: int = 0,
+        out: Path | str | None = None,
+        resume: bool = False,
+        config: RunConfig | None = None,
+        data_dir: Path | str | None = None,
+    ) -> "RunResult":
+        """Train the layers as a run, from the weights that they have, and then the head.
+
+        The run is identified by the layers' code and weights, the losses and the optimizers, so make the
+        layers after `torch.manual_seed`: only then can it be resumed.
+
+        Args:
+            data: the images, or the name of a dataset.
+            epochs: how many.
+            seed: of everything but the layers' weights.
+            out: the run's folder; the default is `runs/` and its key.
+            resume: continue from a checkpoint, if there is one.
+            config: everything else, such as batch size, augmentation and probe.
+            data_dir: the data folder.
+        """
+        # What is above this module is found by name.
+        train = import_module("seedspread.cff.training.run").train
+        load_run = import_module("seedspread.cff.loaded_run").load_run
+        checked = self._config(data, epochs, seed, config or RunConfig())
+        images = None if isinstance(data, str) else data
+        result: RunResult = train(checked, out, resume=resume, data_dir=data_dir, data=images, model=self)
+        if checked.runtime.keep_model:
+            load_run(out or Path("runs") / result.key, model=self)
+        return result
+
+    def _config(self, data: ArrayDataset | str, epochs: int, seed: int, config: RunConfig) -> RunConfig:
+        values = config.model_dump(mode="json", exclude={"runtime": {"implementation"}})
+        if isinstance(data, str):
+            info = dataset_info(data)
+            values["data"]["name"] = data
+        else:
+            info = data.info("arrays")
+        size = [info.image_size, info.width or info.image_size]
+        shape = {"image_size": size, "channels": info.channels, "depth": len(self.layers)}
+        values["model"] |= {"architecture": GIVEN} | shape
+        values["objective"] |= {"loss": GIVEN} if self.given_losses else {}
+        values["training"] |= {"epochs": epochs}
+        values["seeds"] |= {"run": seed}
+        return check(values)
+
+    def digest(self) -> str:
+        """Identify layers, losses and optimizers as they are given."""
+        self.train()
+        parts = [self.layers, *self.given_losses, *([] if self.pool is mean_pool else [self.pool])]
+        return key_of({"parts": [digest_of(part) for part in parts], "optimizers": self.optimizers})
 
     def features(self, images: Tensor, *, stop_gradient: bool = True) -> list[Tensor]:
         """The representation of every layer, each `(B, d)`, not normalised.
@@ -155,6 +277,64 @@ class LayerLocal(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return class logits `(B, num_classes)` of the head on the last layer, end to end."""
         return self.head(self.features(images, stop_gradient=False)[-1])  # type: ignore[no-any-return]
+
+
+def mlp(image_shape: tuple[int, int, int], dim: int, depth: int) -> nn.ModuleList:
+    """Return linear layers with ReLU, of one width."""
+    channels, height, width = image_shape
+    first = nn.Sequential(nn.Flatten(), nn.Linear(channels * height * width, dim), nn.ReLU())
+    rest = (nn.Sequential(nn.Linear(dim, dim), nn.ReLU()) for _ in range(depth - 1))
+    return nn.ModuleList([first, *rest])
+
+
+def convnet(image_shape: tuple[int, int, int], dim: int, depth: int) -> nn.ModuleList:
+    """Return 3 x 3 convolutions with ReLU, of one width; each halves images of 8 pixels and more."""
+    blocks, channels, side = nn.ModuleList(), image_shape[0], min(image_shape[1:])
+    for _ in range(depth):
+        convolution = nn.Conv2d(channels, dim, 3, padding=1)
+        halved = [nn.MaxPool2d(2)] if side >= 8 else []
+        blocks.append(nn.Sequential(convolution, nn.ReLU(), *halved))
+        channels, side = dim, side // 2 if halved else side
+    return blocks
+
+
+_SHIPPED: dict[str, Callable[..., nn.ModuleList]] = {"mlp": mlp, "convnet": convnet}
+# What of a model's config its maker may take, beside `image_shape`.
+_OPTIONS = ("patch_size", "dim", "depth", "heads")
+
+
+def _taken(maker: Callable[..., Any]) -> set[str]:
+    return {*inspect.signature(maker).parameters} & {*_OPTIONS}
+
+
+def build_model(config: ModelConfig, classes: int) -> LayerLocal:
+    """Draw the model that a config describes."""
+    name = config.architecture
+    if name == "vit":
+        return ViT.from_config(config, classes)
+    if name == GIVEN:
+        raise LayerError("model = 'given' stands for layers that are given from Python: LayerLocal(...).fit")
+    maker = _SHIPPED[name] if name in _SHIPPED else named(name)
+    options = {option: getattr(config, option) for option in _taken(maker)} if callable(maker) else {}
+    if name in _SHIPPED:
+        blocks = maker(image_shape=config.image_shape, **options)
+    else:
+        what = "an nn.ModuleList of layers"
+        blocks = made(name, nn.ModuleList, what, image_shape=config.image_shape, **options)
+    return LayerLocal(blocks, image_shape=config.image_shape, num_classes=classes)
+
+
+def resolved(config: RunConfig) -> RunConfig:
+    """Return the config with the number of layers that user code gives, which is tried here."""
+    name = config.model.architecture
+    if not is_dotted(name):
+        return config
+    depth = len(build_model(config.model, 2).layers)
+    if "depth" in _taken(named(name)) and depth != config.model.depth:
+        raise LayerError(
+            f"{name} takes depth = {config.model.depth} and gives {depth} layers; it must be the same"
+        )
+    return config.model_copy(update={"model": config.model.model_copy(update={"depth": depth})})
 
 
 class ViT(LayerLocal):
@@ -207,4 +387,4 @@ class ViT(LayerLocal):
     @classmethod
     def from_config(cls, config: ModelConfig, num_classes: int = 10) -> "ViT":
         """Build the model that a config describes."""
-        return cls(**config.model_dump(), num_classes=num_classes)
+        return cls(**config.model_dump(exclude={"architecture"}), num_classes=num_classes)

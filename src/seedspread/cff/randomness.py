@@ -27,7 +27,7 @@ def derive(tag: int, *numbers: int) -> int:
 T = TypeVar("T")
 
 # Keeps the streams apart that are made from one seed.
-_INIT, _PROBE, _LOSS = 0x1A, 0x9B, 0x105
+_INIT, _PROBE, _LOSS, _STEP = 0x1A, 0x9B, 0x105, 0x57E
 
 
 def drawn_from(seed: int, make: Callable[[], T]) -> T:
@@ -40,6 +40,11 @@ def drawn_from(seed: int, make: Callable[[], T]) -> T:
 def init_seed(stream: int) -> int:
     """Return the seed of the encoder's weights."""
     return derive(_INIT, stream)
+
+
+def step_seed(augment: int, epoch: int, batch: int) -> int:
+    """Return the seed of what layers draw in a step of training."""
+    return derive(_STEP, augment, epoch, batch)
 
 
 def probe_seeds(stream: int, repeat: int) -> tuple[int, int]:

@@ -12,11 +12,12 @@ from seedspread.cff.datasets import (
     ARRAYS,
     dataset_info,
     fetch_command,
+    is_dotted,
     is_own,
     official_fingerprint,
     presence,
 )
-from seedspread.cff.identity import PARENTS, RUNNER, is_key, margin_of, run_key
+from seedspread.cff.identity import PARENTS, RUNNER, is_key, margin_of, run_key, user_code
 from seedspread.cff.implementations import features_of
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import ConfigError, check, full_name, preset_values, short_name
@@ -65,14 +66,28 @@ class CffRunner(Runner):
         try:
             checked = check(config)
             dataset_info(checked.data.name).check_shape(checked.model.image_shape)
-            return self._located(checked)
+            return self._with_user_code(self._located(checked))
         except (ConfigError, DataError) as error:
             raise RunnerError(str(error)) from None
+
+    def _with_user_code(self, config: RunConfig) -> RunConfig:
+        """Import what a config names of user code, beside the study file; find how many layers it has."""
+        names = [*user_code(config), *([config.data.name] if is_dotted(config.data.name) else [])]
+        if not names:
+            return config
+        require_extra("train", f"{names[0]}")
+        from seedspread.cff.model import resolved  # noqa: PLC0415 - needs torch
+        from seedspread.cff.user_code import named  # noqa: PLC0415 - few runs need it
+
+        for name in names:
+            named(name, self.folder)
+        margin_of(config)  # refuses what is no margin
+        return resolved(config)
 
     def _located(self, config: RunConfig) -> RunConfig:
         """Name images, and a run to start from, by their whole paths, so that every worker finds them."""
         data, training = config.data, config.training
-        if is_own(data.name) and data.name != ARRAYS:
+        if is_own(data.name) and data.name != ARRAYS and not is_dotted(data.name):
             data = data.model_copy(update={"name": self._path(data.name)})
         parents = {name: getattr(training, name) for name in PARENTS}
         paths = {name: self._path(run) for name, run in parents.items() if run and not is_key(run)}
@@ -83,7 +98,7 @@ class CffRunner(Runner):
         return str(Path(self.folder, Path(name).expanduser()).absolute())
 
     def located(self, folder: str) -> "CffRunner":
-        return replace(self, folder=folder)
+        return replace(self, folder=str(Path(folder).absolute()))
 
     def values(self, parameters: RunConfig) -> dict[str, Any]:
         return parameters.model_dump(mode="json")
@@ -154,6 +169,20 @@ class CffRunner(Runner):
         copies = 5 if parameters.training.select == "best_val_loss" else 4
         return 4 * (copies * parameters.model.parameters + parameters.model.dim * classes) + history
 
+    def notes(self, parameters: Iterable[RunConfig]) -> list[str]:
+        """Return what user code reads whose changes are not noticed."""
+        names = dict.fromkeys(name for config in parameters for name in user_code(config))
+        if not names:
+            return []
+        from seedspread.cff.user_code import source_named  # noqa: PLC0415 - few runs need it
+
+        reads = {name: source_named(name).reads for name in names}
+        return [
+            f"{name} also reads {', '.join(read)}: changes of these are not noticed."
+            for name, read in reads.items()
+            if read
+        ]
+
     def why_not_here(self, parameters: RunConfig) -> str | None:
         needs_compiler = features_of(parameters).needs_compiler
         return why_not(bf16=parameters.runtime.precision == "bf16") if needs_compiler else None
@@ -194,6 +223,7 @@ class CffRunner(Runner):
         keep_freed_memory()  # a worker trains, and does nothing else
         seed = item.run.seed
         config = self.seeded(item.run.parameters, seed).with_runtime(threads=item.threads)
+        config = self._with_user_code(config)
         return train_one(config, item.folder(), stop, seed=seed, resume=True, data_dir=item.data_dir)
 
 

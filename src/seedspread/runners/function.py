@@ -150,9 +150,16 @@ def _load(name: str, path: str, code: bytes | None, planned: Digests) -> Callabl
 
 
 def _import(name: str, path: str) -> Callable[..., Any]:
+    value = imported(name, path)
+    _checked(value, name)
+    return value  # type: ignore[no-any-return]
+
+
+def imported(name: str, path: str, what: str = "function") -> Any:
+    """Import what `package.module:name` stands for, as a script in the folder `path` would."""
     module_name, colon, qualname = name.partition(":")
     if not (colon and module_name and qualname) or module_name.startswith("."):
-        raise RunnerError(f"{name!r} must name a module and a function of it, such as 'package.module:train'")
+        raise RunnerError(f"{name!r} must name a module and a {what} of it, such as 'package.module:train'")
     if path not in sys.path:
         sys.path.insert(0, path)
     _check_not_another(module_name, path)
@@ -169,11 +176,10 @@ def _import(name: str, path: str) -> Callable[..., Any]:
     value: Any = module
     for part in qualname.split("."):
         if not hasattr(value, part):
-            functions = [key for key, one in vars(value).items() if inspect.isfunction(one)]
-            raise RunnerError(f"{module_name} has no function {qualname!r}{did_you_mean(part, functions)}")
+            known = [key for key, one in vars(value).items() if what != "function" or inspect.isfunction(one)]
+            raise RunnerError(f"{module_name} has no {what} {qualname!r}{did_you_mean(part, known)}")
         value = getattr(value, part)
-    _checked(value, name)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _pickled(function: Callable[..., Any]) -> bytes:

@@ -54,9 +54,10 @@ class Source:
     objects: Digests = ()
 
 
-def source_of(function: FunctionType) -> Source:
-    """Return everything that a function reaches."""
-    walk = _Walk(unwrapped(function).__globals__)
+def source_of(function: FunctionType | type) -> Source:
+    """Return everything that a function, or a class, reaches."""
+    is_class = isinstance(function, type)
+    walk = _Walk(vars(sys.modules[function.__module__]) if is_class else unwrapped(function).__globals__)
     walk.value(function.__qualname__, function)
     return Source(_digests(walk.parts), tuple(sorted(walk.reads)), _digests(walk.objects))
 

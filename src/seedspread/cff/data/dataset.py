@@ -27,6 +27,7 @@ from seedspread.cff.datasets import (
     data_folder,
     dataset_info,
     fetch_command,
+    is_dotted,
     is_npz,
     is_own,
     official_fingerprint,
@@ -250,7 +251,8 @@ def _load_own(config: DataConfig, data: ArrayDataset | None) -> Dataset:
         raise DataError(f"{config.name} has a test part: leave data.test_fraction out")
     else:
         test = _as_split(*own.test)
-    fingerprint = own.fingerprint if is_npz(config.name) else own_fingerprint(config.name)
+    is_folder = not is_npz(config.name) and not is_dotted(config.name)
+    fingerprint = own_fingerprint(config.name) if is_folder else own.fingerprint
     dataset = _split(config, own.info(config.name), Official(train, test, fingerprint, ()))
     mean, std = _moments(dataset.train.images)
     title = f"own images {fingerprint.rpartition('-')[2][:8]}"  # the same wherever they lie

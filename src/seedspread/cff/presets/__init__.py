@@ -21,7 +21,7 @@ from seedspread.runs.plugins import toml_files
 
 def full_name(name: str) -> str:
     """Return the config field, `part.field`, that a full or short name means."""
-    names = _names()
+    names = _names() | {"model": "model.architecture"}
     if name in names:
         return names[name]
     several = [full for full in _full_names() if full.endswith(f".{name}")]

@@ -70,14 +70,14 @@ class Features:
     def __init__(self, model: LayerwiseModel, dataset: Dataset) -> None:
         self._model = model
         self._dataset = dataset
-        self._cache: dict[str, Tensor] = {}
+        self._cache: dict[str, list[Tensor]] = {}
 
-    def of(self, split: str) -> Tensor:
-        """Return the probed layers' features of a split, `(P, N, d)` float32, by its name in `Dataset`."""
+    def of(self, split: str) -> list[Tensor]:
+        """Return the probed layers' features of a split, `(N, d)` float32 each, by its name in `Dataset`."""
         if split not in self._cache:
             info = self._dataset.info
             layers = split_features(self._model, getattr(self._dataset, split), info.mean, info.std)
-            self._cache[split] = torch.stack(self._probed(layers))
+            self._cache[split] = self._probed(layers)
         return self._cache[split]
 
     @property
@@ -85,13 +85,18 @@ class Features:
         """Views per image in training."""
         return self._model.views
 
+    @property
+    def widths(self) -> list[int]:
+        """Width of every layer."""
+        return self._model.vit.widths
+
     def forget(self) -> None:
         self._cache.clear()
 
     @torch.no_grad()
-    def encode(self, images: Tensor) -> Tensor:
-        """Return the probed layers' features of a batch, `(P, B, d)`."""
-        return torch.stack(self._probed(features(self._model, images)))
+    def encode(self, images: Tensor) -> list[Tensor]:
+        """Return the probed layers' features of a batch, `(B, d)` each."""
+        return self._probed(features(self._model, images))
 
     def _probed(self, layers: list[Tensor]) -> list[Tensor]:
         return layers if self._model.config.probe.layers == "all" else layers[-1:]
@@ -114,8 +119,9 @@ class Probe:
         self._features = features
         self._dataset = dataset
         self._cached = config.probe.features == "cached"
-        self._heads = _heads(config, len(dataset.classes), repeat, layers).to(device)
-        self._best = _heads(config, len(dataset.classes), repeat, layers).to(device)
+        made = config, len(dataset.classes), repeat, {layer: features.widths[layer] for layer in layers}
+        self._heads = _heads(*made).to(device)
+        self._best = _heads(*made).to(device)
         self._optimiser = Optimizer(
             list(self._heads.parameters()), config.probe.learning_rate, config.probe.weight_decay
         )
@@ -137,15 +143,16 @@ class Probe:
             self._step(inputs, labels)
             yield number
 
-    def _batches(self, epoch: int, start: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def _batches(self, epoch: int, start: int) -> Iterator[tuple[list[Tensor], Tensor]]:
         if self._cached:
             for index in self._loader.indices(epoch, start):
-                yield self._features.of("train")[:, index], self._dataset.train.labels[index]
+                layers = [layer[index] for layer in self._features.of("train")]
+                yield layers, self._dataset.train.labels[index]
         else:
             for batch in self._loader.epoch(epoch, start):
                 yield self._features.encode(batch.images), batch.labels
 
-    def _step(self, inputs: Tensor, labels: Tensor) -> None:
+    def _step(self, inputs: list[Tensor], labels: Tensor) -> None:
         self._optimiser.zero_grad()
         losses = [cross_entropy(head(x), labels) for head, x in zip(self._heads, inputs, strict=True)]
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
@@ -195,14 +202,17 @@ class Probe:
         self.best_epoch = tensors["probe.best_epoch"].clone()
 
 
-def _heads(config: RunConfig, classes: int, repeat: int, layers: range) -> nn.ModuleList:
-    """Return a classifier per probed layer, each from a seed of its own."""
-    dim, stream = config.model.dim, config.seeds.stream("probe")
+def _heads(config: RunConfig, classes: int, repeat: int, widths: dict[int, int]) -> nn.ModuleList:
+    """Return a classifier per probed layer, whose widths are given, each from a seed of its own."""
+    stream = config.seeds.stream("probe")
 
-    def head() -> nn.Module:
-        return nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, classes))
+    def head(width: int) -> nn.Module:
+        return nn.Sequential(nn.LayerNorm(width), nn.Linear(width, classes))
 
-    return nn.ModuleList(drawn_from(head_seed(stream, repeat, layer), head) for layer in layers)
+    return nn.ModuleList(
+        drawn_from(head_seed(stream, repeat, layer), lambda width=width: head(width))  # type: ignore[misc]
+        for layer, width in widths.items()
+    )
 
 
 # Features of all images this alike are one point.

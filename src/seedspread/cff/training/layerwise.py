@@ -1,8 +1,9 @@
 """What every trainer of stage 1 has in common: model, losses, optimizer, sums and history, the base class."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,15 +15,17 @@ from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
 
-from seedspread.cff.config import RunConfig, TrainingConfig
+from seedspread.cff.config import GIVEN, RunConfig, TrainingConfig
 from seedspread.cff.data.loader import Batch
+from seedspread.cff.datasets import is_dotted
 from seedspread.cff.identity import margin_of
 from seedspread.cff.implementations import TrainerFeatures
 from seedspread.cff.loss import PairStatistics, SupConLoss, pair_statistics
-from seedspread.cff.losses import GoodnessLoss, LocalCrossEntropy, LocalLoss
+from seedspread.cff.losses import GoodnessLoss, LayerError, LocalCrossEntropy, LocalLoss
 from seedspread.cff.margins import layer_margins
-from seedspread.cff.model import LayerLocal, ViT
+from seedspread.cff.model import LayerLocal, build_model
 from seedspread.cff.randomness import loss_draws
+from seedspread.cff.user_code import made
 
 _EPSILON = 1e-8
 
@@ -235,7 +238,7 @@ class History:
         return pa.table(columns)
 
 
-def losses_of(config: RunConfig) -> list[LocalLoss]:
+def losses_of(config: RunConfig) -> Sequence[LocalLoss]:
     """Return the loss of each layer that a config names; plain backpropagation has SupCon's, unused."""
     objective, rule = config.objective, config.training.rule
     margins = layer_margins(config)
@@ -243,10 +246,13 @@ def losses_of(config: RunConfig) -> list[LocalLoss]:
         return [GoodnessLoss(objective.threshold) for _ in margins]
     if rule != "cross_entropy" and objective.loss == "local_cross_entropy":
         return [LocalCrossEntropy() for _ in margins]
+    if rule != "cross_entropy" and is_dotted(objective.loss):
+        what = "a LocalLoss"
+        return [copy.deepcopy(made(objective.loss, LocalLoss, what)) for _ in margins]
     # Subtraction moves the loss by a constant and no gradient (Proposition 4.1): it is trained as `none`,
     # so that what is recorded is free of the margin, as the run's identity is.
     kind = "none" if margin_of(config).is_inert else objective.margin_type
-    written = rule == "layer_local" and config.runtime.implementation == "plain"  # as the equations are
+    written = config.has_kernels and config.runtime.implementation == "plain"  # as the equations are
     return [
         SupConLoss(
             objective.temperature,
@@ -261,9 +267,14 @@ def losses_of(config: RunConfig) -> list[LocalLoss]:
     ]
 
 
-def model_of(config: RunConfig, classes: int) -> LayerLocal:
-    """Draw the model that a config describes, with its losses."""
-    model, losses = ViT.from_config(config.model, classes), losses_of(config)
+def model_of(config: RunConfig, classes: int, given: LayerLocal | None = None) -> LayerLocal:
+    """Draw the model that a config describes, with its losses; of a given one, the head and the losses."""
+    if given is None:
+        model = build_model(config.model, classes)
+    else:
+        model = given
+        model.build(config.model.image_shape, classes)
+    losses = model.given_losses if config.objective.loss == GIVEN else losses_of(config)
     for loss, width in zip(losses, model.widths, strict=True):
         loss.build(width, classes)
     model.losses = nn.ModuleList(losses)
@@ -310,8 +321,11 @@ class LayerwiseModel:
         loss = self.losses[layer]
         if isinstance(loss, SupConLoss):
             return loss(pooled, targets, return_statistics=True)  # type: ignore[no-any-return]
-        of_batch = pooled[: len(labels)].detach()
-        return loss(pooled, targets), pair_statistics(of_batch, labels, self.margins[layer])
+        value, of_batch = loss(pooled, targets), pooled[: len(labels)].detach()
+        if not isinstance(value, Tensor) or value.ndim:
+            got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            raise LayerError(f"layer {layer}: {type(loss).__name__} must return a scalar; got {got}")
+        return value, pair_statistics(of_batch, labels, self.margins[layer])
 
     def autocast(self) -> torch.autocast:
         """Set the precision of the encoder's products; the losses are computed in float32 regardless."""
@@ -323,9 +337,14 @@ class LayerwiseModel:
         return torch.bfloat16 if self.config.runtime.precision == "bf16" else torch.float32
 
 
-def optimiser_of(config: RunConfig, parameters: Sequence[nn.Parameter]) -> Optimizer:
-    """Return the optimizer of stage 1; cross entropy uses the probe's learning rate and weight decay."""
-    training, probe = config.training, config.probe
+def optimiser_of(
+    config: RunConfig, parameters: Sequence[nn.Parameter], own: Mapping[str, Any] | None = None
+) -> Optimizer:
+    """Return the optimizer of stage 1, or of a layer with settings of its own.
+
+    Cross entropy uses the probe's learning rate and weight decay.
+    """
+    training, probe = config.training.model_copy(update=own), config.probe
     kind, momentum, max_norm = training.optimizer, training.momentum, training.max_gradient_norm
     settings = (training.learning_rate, training.weight_decay, training.betas)
     if training.rule == "cross_entropy":

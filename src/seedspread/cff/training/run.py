@@ -20,6 +20,7 @@ from seedspread.cff.data.own import ArrayDataset
 from seedspread.cff.datasets import ARRAYS, dataset_info
 from seedspread.cff.identity import run_key
 from seedspread.cff.implementations import features_of
+from seedspread.cff.model import LayerLocal, resolved
 from seedspread.cff.presets import ConfigError, check, to_toml
 from seedspread.cff.training.evaluation import final_diagnostics
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, model_of
@@ -142,6 +143,7 @@ def train(
     data_dir: Path | str | None = None,
     data: ArrayDataset | None = None,
     callback: Callback | None = None,
+    model: LayerLocal | None = None,
 ) -> RunResult:
     """Train a run and return its result.
 
@@ -152,6 +154,7 @@ def train(
         data_dir: the data folder.
         data: images to train on, instead of those that the config names.
         callback: called after batches and epochs.
+        model: layers to train, instead of those that the config names; see `LayerLocal.fit`.
 
     Returns:
         The result: metrics and diagnostics, as in the folder's `result.json`.
@@ -167,7 +170,16 @@ def train(
     folder = None if out is None else RunFolder(Path(out))
     data_dir = None if data_dir is None else Path(data_dir)
     with stop_requests() as stop:
-        return train_one(config, folder, stop, resume=resume, data_dir=data_dir, data=data, callback=callback)
+        return train_one(
+            config,
+            folder,
+            stop,
+            resume=resume,
+            data_dir=data_dir,
+            data=data,
+            callback=callback,
+            model=model,
+        )
 
 
 def train_one(
@@ -180,6 +192,7 @@ def train_one(
     data_dir: Path | None = None,
     data: ArrayDataset | None = None,
     callback: Callback | None = None,
+    model: LayerLocal | None = None,
 ) -> RunResult:
     """Train a run and return its result; a `StoppedError` if `stop`, read after every batch, asks for it.
 
@@ -194,7 +207,8 @@ def train_one(
         config = config.with_runtime(micro_batch_size=VIEWS_AT_ONCE)  # as is recorded
     dataset = load(config.split_data, data_dir, data=data).to(device)
     dataset.info.check_shape(config.model.image_shape)  # of one's own images it is known now
-    run = _open(config, folder, config.seeds.run if seed is None else seed, dataset, resume=resume)
+    config = resolved(config)
+    run = _open(config, folder, config.seeds.run if seed is None else seed, dataset, model, resume=resume)
     if isinstance(run, RunResult):
         return run
     try:
@@ -214,14 +228,20 @@ def torch_threads(config: RunConfig, threads: int) -> int:
 
 
 def _open(
-    config: RunConfig, given: RunFolder | None, seed: int, dataset: Dataset, *, resume: bool
+    config: RunConfig,
+    given: RunFolder | None,
+    seed: int,
+    dataset: Dataset,
+    model: LayerLocal | None,
+    *,
+    resume: bool,
 ) -> TrainingRun | RunResult:
     """Return a run to train, or a result that already exists."""
-    key = run_key(config, dataset.fingerprint)
+    key = run_key(config, dataset.fingerprint, None if model is None else model.digest())
     if given is not None and given.key not in ("", key):
         raise RunFolderError(
-            f"this is not the run that was planned ({key}, not {given.key}): the data have changed; "
-            "plan again"
+            f"this is not the run that was planned ({key}, not {given.key}): the data have changed, or "
+            "code of your own; plan again"
         )
     trainer_class(config).prepare(config)  # if it cannot be, no folder is left behind
     path, guard = (default_folder(key), None) if given is None else (given.path, given.guard)
@@ -230,7 +250,7 @@ def _open(
         check_parent(config, dataset.fingerprint, path.parent)
     if folder.open(to_toml(config), resume=resume):
         return RunResult.read(folder.path)
-    return TrainingRun(config, dataset, folder, seed)
+    return TrainingRun(config, dataset, folder, seed, model)
 
 
 @contextmanager
@@ -303,7 +323,8 @@ def seconds_of_run(config: RunConfig, threads: int = 1) -> float:
     The others follow from the last one that was measured: time goes with tokens and weights.
     """
     training, margin = config.training, config.objective.margin_type
-    shape = (config.model, training.rule, margin, training.batch_size, config.runtime, threads)
+    kind = training.rule, config.objective.loss, margin
+    shape = (config.model, *kind, training.batch_size, config.runtime, threads)
     if shape not in _measured and len(_measured) < _MEASURED_SHAPES:
         with cpu_threads(threads):
             _measured[shape] = _seconds_per_image(config, threads), _size(config)

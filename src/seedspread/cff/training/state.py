@@ -20,6 +20,7 @@ from seedspread.cff.data.dataset import Dataset, Split
 from seedspread.cff.data.loader import Loader
 from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import RUNNER, margin_of
+from seedspread.cff.model import LayerLocal
 from seedspread.cff.randomness import drawn_from, init_seed
 from seedspread.cff.training.evaluation import Diagnostics, Features, Probe, summarise, validation_loss
 from seedspread.cff.training.layerwise import (
@@ -172,7 +173,12 @@ class TrainingRun:
     """
 
     def __init__(
-        self, config: RunConfig, dataset: Dataset, folder: RunFolder, seed: int | None = None
+        self,
+        config: RunConfig,
+        dataset: Dataset,
+        folder: RunFolder,
+        seed: int | None = None,
+        given: LayerLocal | None = None,
     ) -> None:
         self.config = config
         self.seed = config.seeds.run if seed is None else seed
@@ -182,7 +188,7 @@ class TrainingRun:
         self.threads = folder.begin(config.runtime.threads or self._usual_threads())
         device = dataset.train.images.device
         seed_of_weights = init_seed(config.seeds.stream("init"))
-        vit = drawn_from(seed_of_weights, lambda: model_of(config, len(dataset.classes)))
+        vit = drawn_from(seed_of_weights, lambda: model_of(config, len(dataset.classes), given))
         if self._parent is not None and config.training.init_from:
             load_encoder(vit, self._parent)
         self.model = LayerwiseModel(config, vit.to(device), self.threads)

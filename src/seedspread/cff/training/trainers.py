@@ -7,7 +7,8 @@ from seedspread.cff.config import RunConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES, features_of
 from seedspread.cff.loss import PairStatistics, pair_statistics
-from seedspread.cff.model import LayerLocal
+from seedspread.cff.model import LayerLocal, ViT
+from seedspread.cff.randomness import drawn_from, step_seed
 from seedspread.cff.training.fast import FastTrainer
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
 from seedspread.cff.training.native.trainer import NativeTrainer
@@ -27,13 +28,20 @@ class AutogradTrainer(Trainer):
             layers = [[parameter for layer in layers for parameter in layer]]
         if self._rule == "cross_entropy":
             layers[0] += list(model.vit.head.parameters())
-        self.optimisers = [optimiser_of(model.config, layer) for layer in layers]
+        self.optimisers = [
+            optimiser_of(model.config, layer, own)
+            for layer, own in zip(layers, model.vit.optimizers, strict=self._rule == "layer_local")
+        ]
 
     def step(self, batch: Batch, number: int, sums: EpochSums, *, update: bool = True) -> None:
-        if self._rule == "layer_local":
-            self._layer_local(batch, number, sums, update)
-        else:
-            self._together(batch, number, sums, update)
+        step = self._layer_local if self._rule == "layer_local" else self._together
+        vit, seed = self.model.vit, self.model.config.seeds.stream("augment")
+        if isinstance(vit, ViT):
+            step(batch, number, sums, update)
+            return
+        vit.train(update)  # measuring must not alter what layers of a user's own keep, such as running means
+        # What they draw, such as dropout, is the same if the run is resumed.
+        drawn_from(step_seed(seed, self.epoch, number), lambda: step(batch, number, sums, update))
 
     def _layer_local(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """Train each layer on the detached output of the one before; one graph is alive at a time."""
@@ -83,6 +91,8 @@ class AutogradTrainer(Trainer):
 
     @staticmethod
     def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
+        if not isinstance(model.vit, ViT):
+            model.vit.eval()
         with model.autocast():
             return [layer.float() for layer in model.vit.features(images)]
 
