@@ -133,13 +133,15 @@ def test_the_commands_of_the_base_need_no_extra(
     run = next(path.parent for path in store.rglob("result.json"))
     other = tmp_path / "other.csv"
     other.write_text(Path(table).read_text().replace("78.", "77."))
+    logs = tmp_path / "logs.jsonl"
+    logs.write_text('{"seed": 1, "acc": 0.5}\n{"seed": 2, "acc": 0.6}\n')
     lines = [
         ["audit", table, *asked, "--explain", "--details"],
         ["audit", str(store)],
         ["compare", table, str(other), *asked],
         ["components", table, *asked[:4], "--stream", "stability"],
         ["seeds", "--ratio", "4"],
-        ["collect", str(store), "--metric", "accuracy", "--out", str(tmp_path / "runs.csv")],
+        ["collect", str(logs), "--metric", "acc", "--out", str(tmp_path / "runs.csv")],
         ["verify-paper"],
         ["plan", "mini/cifar10-factorial", "--store", str(tmp_path / "planned")],
         ["status", "mini/cifar10-factorial", "--store", str(store)],
@@ -167,7 +169,7 @@ def test_what_needs_an_extra_names_it_in_one_line(
         ],
         "parquet": [
             ["audit", "runs.parquet", "--value", "v", "--group", "g"],
-            ["collect", str(store), "--out", "b.parquet"],
+            ["collect", table, "--out", "b.parquet"],
         ],
         "train": [
             ["train", "quickstart"],

@@ -17,7 +17,6 @@ API = {
         "compare",
         "gate",
         "components",
-        "churn",
         "curves",
         "collect",
         "seed_budget",

@@ -12,7 +12,6 @@ from seedspread.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit import audit
-    from seedspread.analysis.churn import churn
     from seedspread.analysis.components import components
     from seedspread.analysis.curves import curves
     from seedspread.analysis.factors import audit_factors
@@ -59,7 +58,6 @@ __all__ = [
     "audit_sd",
     "augment",
     "check",
-    "churn",
     "clamp_activation_rate",
     "collect",
     "compare",
@@ -99,7 +97,6 @@ _HOME = {
     "audit_sd": "seedspread.analysis.sd",
     "augment": "seedspread.cff.data.augment",
     "check": "seedspread.analysis.published",
-    "churn": "seedspread.analysis.churn",
     "clamp_activation_rate": "seedspread.cff.loss",
     "load": "seedspread.cff.data.dataset",
     "load_run": "seedspread.cff.loaded_run",

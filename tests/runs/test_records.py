@@ -1,16 +1,13 @@
-"""Records that cannot be edited or swapped unnoticed, and the index of a large store."""
+"""Records that cannot be edited or swapped unnoticed."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from seedspread.runs import index
 from seedspread.runs.files import FORMAT, RecordError
-from seedspread.runs.index import INDEX
 from seedspread.runs.run import Run, read_run
 from seedspread.runs.store import Store
 
@@ -80,46 +77,3 @@ def test_records_from_before_digests_are_read(tmp_path: Path) -> None:
     (path / "provenance.json").write_text(json.dumps(provenance))
     edit(path / "result.json", "0.75", "0.99")
     assert isinstance(read_run(path), Run)
-
-
-def test_an_index_follows_the_folders_and_can_be_deleted_or_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index, "_FEW", 2)
-    store = Store(tmp_path)
-    paths = [finished(store, number, base_key=f"b{number}") for number in range(3)]
-    keys = [path.name for path in paths]
-    before = store.states(keys)
-    assert (tmp_path / INDEX).exists()
-    monkeypatch.setattr(index, "read_run", lambda _: pytest.fail("it was read once more"))
-    assert store.states(keys) == before
-    assert store.finished_by_base_key() == {f"b{number}": key for number, key in enumerate(keys)}
-    monkeypatch.undo()
-    monkeypatch.setattr(index, "_FEW", 2)
-    edit(paths[0] / "result.json", "0.75", "0.25")
-    (paths[1] / "result.json").unlink()
-    assert [state.state for state in store.states(keys).values()] == ["failed", "waiting", "done"]
-    for damaged in (b"", b"{", b'{"version": 1, "runs": {"a": 3}}', b'{"version": 0, "runs": {}}', b"[]"):
-        (tmp_path / INDEX).write_bytes(damaged)
-        assert [state.state for state in store.states(keys).values()] == ["failed", "waiting", "done"]
-    os.unlink(tmp_path / INDEX)
-    assert [state.state for state in store.states(keys).values()] == ["failed", "waiting", "done"]
-
-
-def test_a_small_store_has_no_index(tmp_path: Path) -> None:
-    path = finished(Store(tmp_path), 1)
-    Store(tmp_path).states([path.name])
-    assert not (tmp_path / INDEX).exists()
-
-
-def test_a_problem_that_passes_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "_FEW", 0)
-    path = finished(Store(tmp_path), 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(index, "read_run", lambda _: "Stale file handle")
-        assert Store(tmp_path).states([path.name])[path.name].state == "failed"
-    assert Store(tmp_path).states([path.name])[path.name].state == "done"
-    content = json.loads((tmp_path / INDEX).read_text())
-    content["runs"][path.name][3] = ["no key"]
-    (tmp_path / INDEX).write_text(json.dumps(content))
-    assert Store(tmp_path).finished_by_base_key() == {}

@@ -120,16 +120,6 @@ def pitman(x: Floats, y: Floats) -> float:
     return float(pearsonr(x + y, x - y).pvalue)
 
 
-def test_a_precision_may_stand_in_stop() -> None:
-    rule = {"start": 8, "step": 4, "limit": 60}
-    said = SequentialSpec.model_validate(rule | {"stop": "precision = 4"})
-    assert said == SequentialSpec.model_validate(rule | {"precision": 4})
-    with pytest.raises(ValueError, match="given twice"):
-        SequentialSpec.model_validate(rule | {"stop": "precision = 4", "precision": 4})
-    with pytest.raises(ValueError, match="greater than 1"):
-        SequentialSpec.model_validate(rule | {"stop": "precision = 1"})
-
-
 def test_precision_is_met_when_the_interval_is_narrow() -> None:
     """An interval of n uncorrelated pairs is at least exp(4 z / sqrt(n)) wide, and little more."""
     rule = SequentialSpec(start=8, step=4, limit=60, precision=4)

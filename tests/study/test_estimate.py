@@ -53,16 +53,6 @@ def test_nothing_is_known_of_a_program_until_a_run_has_ended(
     assert Estimate(plan).seconds_left(states) == pytest.approx((3 * 10 + 6 + 3) / 2)
 
 
-def test_what_a_run_has_taken_already_it_takes_at_least(tmp_path: Path) -> None:
-    plan = Plan.make(dice_study(seeds=2), tmp_path)
-    states = waiting(plan)
-    short, _, long, last = states
-    states[short] = finished(plan, short, seconds_since_last_start=10.0)
-    states[long] = running(long, "a", spent=50.0)
-    assert Estimate(plan).seconds_left(states) == pytest.approx(10 + 0 + 50)
-    assert plan.distinct[last].cell_id == plan.distinct[long].cell_id
-
-
 def test_how_far_others_are_tells_before_any_has_ended(tmp_path: Path) -> None:
     plan = Plan.make(dice_study(seeds=2), tmp_path)
     states = waiting(plan)

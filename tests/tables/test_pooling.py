@@ -12,9 +12,10 @@ import seedspread
 from seedspread import compare
 from seedspread.analysis.components import components
 from seedspread.errors import in_terminal, spoken
-from seedspread.tables.check import suggest_audit
+from seedspread.tables.check import proposal
 from seedspread.tables.columns import is_step
-from seedspread.tables.question import ArgumentError, TableError
+from seedspread.tables.question import ArgumentError, Question, TableError
+from seedspread.tables.read import read_table
 from tests.tables.made import check, curves, refused, scores
 
 
@@ -122,13 +123,14 @@ def test_seeds_of_two_codebases_are_no_pairs() -> None:
     assert len(set(check(runs(), "accuracy", "m").frame["seed"])) == 6
 
 
-def test_collect_suggests_datasets_apart_and_no_metrics_as_groups() -> None:
+def test_datasets_are_proposed_apart_and_metrics_not_as_groups() -> None:
     table = scores().rename(columns={"Seed": "seed", "AUC": "score"})
-    found = suggest_audit(table, "score", ["Dataset", "Model"])
+    asked = Question("score")
+    found = proposal(read_table(table, asked), asked)
     assert found is not None
     assert (found.group, found.by, found.block) == ("Model", ("Dataset",), ())
     measured = pd.concat([table.assign(measure=name) for name in ("rmse", "mae")])
-    found = suggest_audit(measured, "score", ["measure", "Dataset", "Model"])
+    found = proposal(read_table(measured, asked), asked)
     assert found is None or found.group != "measure"
 
 

@@ -24,8 +24,8 @@ from seedspread.stats.dispersion import degrees_of_freedom
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.planning import BudgetError
 from seedspread.stats.result import Estimate, Interval, Word
+from seedspread.tables.check import groups_in
 from seedspread.tables.columns import STRATA, baseline_of, is_empty, is_numeric, plain_name, require
-from seedspread.tables.propose import groups_in
 from seedspread.tables.question import Question, Rows, TableError, listed, row_numbers, with_known_arguments
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.shape import rows_where

@@ -14,7 +14,6 @@ from seedspread.stats.result import TestSetNoise
 from seedspread.stats.seed_summaries import noise_from_accuracies, noise_from_predictions
 from seedspread.tables.columns import Codes, coded, coded_levels
 from seedspread.tables.run_table import RunTable
-from seedspread.tables.sources.logs import item_outcomes
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def strips_of(runs: RunTable) -> tuple[Strip, ...]:
 def noise_of_test_set(
     arm: Group, seeds: Sequence[Codes], metric: Metric, level: float, test_size: int | None
 ) -> TestSetNoise | None:
-    """Test-set noise of accuracies: from predictions or outcomes, one run of each seed, or else its bound.
+    """Test-set noise of accuracies: from predictions, one run of each seed, or else its bound.
 
     Another metric is no mean of right and wrong answers. `seeds` are the codes of each kind of seed.
     """
@@ -147,9 +146,7 @@ def noise_of_test_set(
     if arm.folders:
         _, first = np.unique(np.stack(seeds), axis=1, return_index=True)
         paths, correct = [str(arm.folders[i]) for i in first], None
-        if len(paths) > 1 and all(path.endswith(".jsonl") for path in paths):
-            correct = item_outcomes(paths, metric.name)
-        elif len(paths) > 1 and metric.name == "accuracy":
+        if len(paths) > 1 and metric.name == "accuracy":
             correct = correct_predictions(paths)
         if correct is not None:  # (runs, N) which test examples each run got right
             return noise_from_predictions(arm.name, correct, level, scale)

@@ -27,7 +27,6 @@ EXAMPLES = {
     "seeds": "seedspread seeds --ratio 4",
     "collect": "seedspread collect mlruns --metric accuracy --out results.csv",
     "components": "seedspread components results.csv --value accuracy",
-    "churn": "seedspread churn store --group optimizer --baseline adam",
     "curves": "seedspread curves store --metric val_acc --group optimizer --out curves.pdf",
     "verify-paper": "seedspread verify-paper",
     "report": "seedspread report store --out report.html",
@@ -143,7 +142,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _PANELS = (
-    ("Analyze", analyze, "audit check compare gate components churn curves seeds collect"),
+    ("Analyze", analyze, "audit check compare gate components curves seeds collect"),
     ("Run", study, "plan run status"),
     ("Run", reporting, "report serve docs"),
     ("Paper", paper, "quickstart train diagnose verify-paper"),

@@ -400,30 +400,7 @@ def gate(
     raise typer.Exit(result.exit_code)
 
 
-_CHURN = ("value", "group", "baseline", "block", "seed", "by", "where", "wide", "sheet", "unpaired")
 _CURVES = ("group", "block", "seed", "by", "where", "metric_column", "sheet")
-_Predictions = Annotated[str | None, "The column with the predictions; of lm-eval samples, the metric."]
-
-
-@with_options(_CHURN, value=_Predictions)
-def churn(
-    table: Source,
-    asked: TableOptions,
-    item: Annotated[str | None, "The column that names the test example."] = None,
-    top: Annotated[int, option("Examples to list.", min=0)] = 10,
-    study: Study = None,
-    level: Level = 0.95,
-    json: Json = False,
-) -> None:
-    """How often do two seeds disagree on a test example? From predictions of a store, lm-eval, or a table."""
-    from seedspread.analysis.churn import churn as run_churn
-
-    runs, compared = _compared(table, study, replace(asked, value=asked.value or ["accuracy"]))
-    result = run_churn(
-        runs, asked.one_value, seed=asked.seed, **compared, item=item, level=level, top=top,
-        where=asked.where, wide=asked.wide, sheet=asked.sheet, paired=not asked.unpaired,
-    )  # fmt: skip
-    say_result(result, "text", as_json=json)
 
 
 @with_options(_CURVES)
@@ -467,7 +444,7 @@ def collect(
         str,
         argument(
             "MLflow (folder, database, server), TensorBoard, Lightning CSV, Hydra, Weights & Biases "
-            "CSV, Optuna (database, journal), JSON files, or a store."
+            "CSV, Optuna (database, journal), or JSON files."
         ),
     ],
     metric: Annotated[list[str] | None, "The metric to read from each run; may be repeated."] = None,
@@ -525,12 +502,13 @@ def collect(
 def _next(collected: "Collected", metric: str, out: Path) -> str:
     """Return the audit to try next, as a command that works."""
     from seedspread.runs.metrics import metric_of
-    from seedspread.tables.check import suggest_audit
+    from seedspread.tables.check import proposal
     from seedspread.tables.question import Question
+    from seedspread.tables.read import read_table
     from seedspread.tables.sources.run import clean
 
-    groups = [name for name in ("experiment", "study") if name in collected.table.columns]
-    question = suggest_audit(collected.table, metric, [*groups, *collected.varying]) or Question(metric)
+    asked = Question(metric)
+    question = proposal(read_table(collected.table, asked), asked) or asked
     command = question.typed(str(out))
     if collected.declared not in (None, metric_of(metric).better):  # a file has the column's name only
         command += f" --{collected.declared}-is-better"

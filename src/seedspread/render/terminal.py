@@ -6,9 +6,6 @@ text and nothing else; styles are the program's own.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from importlib import import_module
-from io import StringIO
 from textwrap import wrap
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +13,6 @@ from typing import Any
 import numpy as np
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.live import Live
 from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -167,46 +163,3 @@ def strip_lines(strips: Sequence[tuple[str, Sequence[float]]], room: int = 80) -
     left, right = f"{low:.4g}", f"{high:.4g}"
     lines.append(f"{'':<{width}}  {left}{right:>{strip - len(left)}}")
     return lines
-
-
-_WIDTH = 100
-_HTML = "<pre style='margin:0;line-height:1.4;color:inherit;background:none'>{text}</pre>"
-
-
-class LiveDisplay(Live):
-    """rich's `Live`, which needs ipywidgets in a notebook; this one needs none, and redraws when updated."""
-
-    _output: Any = None  # IPython's handle
-
-    def start(self, refresh: bool = False) -> None:
-        if self.console.is_jupyter:
-            self.refresh()
-        else:
-            super().start(refresh)
-
-    def update(self, renderable: RenderableType, *, refresh: bool = False) -> None:
-        super().update(renderable, refresh=refresh or self.console.is_jupyter)
-
-    def refresh(self) -> None:
-        if self.console.is_jupyter:
-            self._show(self.get_renderable())
-        else:
-            super().refresh()
-
-    def stop(self) -> None:
-        if self.console.is_jupyter:
-            self._show("" if self.transient else self.get_renderable())
-        else:
-            super().stop()
-
-    def _show(self, renderable: RenderableType) -> None:
-        ipython = import_module("IPython.display")  # this is reached in a notebook only
-        paper = Terminal(file=StringIO(), width=_WIDTH, color_system=None, legacy_windows=False)
-        paper.print(renderable)
-        assert isinstance(paper.file, StringIO)  # noqa: S101 - for the type checker
-        lines = [line.rstrip() for line in paper.file.getvalue().rstrip().splitlines()]
-        html = ipython.HTML(_HTML.format(text=escape("\n".join(lines))) if lines else "")
-        if self._output is None:
-            self._output = ipython.display(html, display_id=True)
-        else:
-            self._output.update(html)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from seedspread.errors import SeedspreadError, printable, reason
 from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_record
 from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT, Heartbeat, RunFolder, RunFolderError
-from seedspread.runs.index import Index, Known
 from seedspread.runs.lease import LEASE_SECONDS, Holder, Lease, StalenessTracker, claim, newest
 from seedspread.runs.metrics import rate_from_histogram
 from seedspread.runs.plugins import load_plugin, plugins
@@ -200,6 +199,39 @@ def _names(
     return names
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is known of a finished run.
+
+    Attributes:
+        problem: what is wrong with its files.
+        base_key: its key without the content of input files, if it has some.
+        is_newer: whether the problem is that a newer version has written it.
+        metrics: names of what it has measured.
+    """
+
+    collapsed: bool = False
+    problem: str = ""
+    base_key: str | None = None
+    is_newer: bool = False
+    metrics: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, folder: str) -> "Known":
+        run = read_run(Path(folder))
+        if isinstance(run, Run):
+            base = run.provenance.get("base_key")
+            measured = [name for name, value in run.metrics.items() if not math.isnan(value)]
+            return cls(run.collapsed, "", base if isinstance(base, str) else None, False, measured)
+        try:
+            read_record(folder, RESULT)
+        except NewerFormatError:
+            return cls(problem=run, is_newer=True)
+        except UNREADABLE:
+            pass
+        return cls(problem=run)
+
+
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]
 STATES: tuple[State, ...] = ("done", "collapsed", "running", "failed", "interrupted", "waiting")
 _SHOWN = 10
@@ -334,11 +366,16 @@ class Store:
         return {key: _ended(key, known[key]) if key in known else self.state(key) for key in keys}
 
     def known(self, keys: Iterable[str]) -> dict[str, Known]:
-        """What is known of the finished among these runs, from the store's index as far as it can be."""
-        index = Index(self.path)
-        found = {key: index.known(key) for key in keys if not os.path.islink(f"{self.path}/{key}")}
-        index.save()
-        return {key: known for key, known in found.items() if known is not None}
+        """What is known of the finished among these runs.
+
+        Plain strings: with ten thousand runs, paths would be most of the time.
+        """
+        folders = {key: f"{self.path}/{key}" for key in keys}
+        return {
+            key: Known.of(folder)
+            for key, folder in folders.items()
+            if not os.path.islink(folder) and os.path.lexists(f"{folder}/{RESULT}")
+        }
 
     def running(self) -> list[RunState]:
         begun = (
@@ -414,16 +451,10 @@ class Store:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts().items() if count)
         what = f"{len(self.keys())} runs: {counts}" if counts else "no runs"
         table = self.table()
-        place = list(table.columns).index("seed")
-        first = table.iloc[:, : list(table.columns).index("collapsed")]
-        in_order = first.sort_values(
-            list(first.columns[: place + 1]),
-            key=lambda column: column if pd.api.types.is_numeric_dtype(column) else column.astype(str),
-            kind="stable",
-        )
+        first = table.iloc[:_SHOWN, : list(table.columns).index("collapsed")]
         rest = ".table() has every field, .layers() what was recorded by layer and epoch."
         with pd.option_context("display.max_colwidth", None):
-            rows = in_order.head(_SHOWN).map(_cell).to_html(index=False, border=0) if len(table) else ""
+            rows = first.map(_cell).to_html(index=False, border=0) if len(table) else ""
         left = len(table) - _SHOWN
         more = f"{left:,} more row{'s' * (left > 1)}. " if left > 0 else ""
         first_line, last_line = (

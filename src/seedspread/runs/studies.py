@@ -7,7 +7,6 @@ no runner to be read again, and it travels with the store.
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -42,7 +41,6 @@ FEWEST_SEEDS = 3
 MOST_LOOKS = 100
 # Of an arm: with more of them the headline's model, whose levels these are, is not used.
 MOST_SEEDS = 5000
-_PRECISION = re.compile(r"\s*precision\s*=\s*([0-9]+(?:\.[0-9]+)?)\s*")
 
 
 class SequentialSpec(BaseModel):
@@ -53,8 +51,7 @@ class SequentialSpec(BaseModel):
         step: how many are added from one to the next.
         limit: the most there may be, at the last one.
         stop: `decided`: once every comparison is YES or NO. By default.
-        precision: instead, once every ratio is known to this factor either way; also as
-            `stop = "precision = 4"`.
+        precision: instead, once every ratio is known to this factor either way.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -64,20 +61,6 @@ class SequentialSpec(BaseModel):
     limit: StrictInt
     stop: Literal["decided"] | None = None
     precision: float | None = Field(default=None, gt=1)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _either_way(cls, values: Any) -> Any:
-        """`stop = "precision = 4"` says the same as `precision = 4`."""
-        stop = values.get("stop") if isinstance(values, dict) else None
-        found = _PRECISION.fullmatch(stop) if isinstance(stop, str) else None
-        if found is None:
-            if stop not in (None, "decided"):
-                raise ValueError(f'stop must be "decided" or "precision = 4" (a factor); got {stop!r}')
-            return values
-        if values.get("precision") is not None:
-            raise ValueError("precision is given twice, in stop and by itself")
-        return {**values, "stop": None, "precision": float(found[1])}
 
     @model_validator(mode="after")
     def _can_be_followed(self) -> "SequentialSpec":
@@ -170,14 +153,7 @@ def read_sequential(values: Mapping[str, Any]) -> SequentialRecord:
     rest = {name: value for name, value in values.items() if name not in ("factor", "looks")}
     spec = SequentialSpec.model_validate(rest)
     factor = None if values["factor"] is None else float(values["factor"])
-    looks = tuple(
-        LookRecord(
-            int(look["seeds"]),
-            tuple(LookComparison(**comparison) for comparison in look["comparisons"]),
-            str(look["stop"]),
-        )
-        for look in values["looks"]
-    )
+    looks = TypeAdapter(tuple[LookRecord, ...]).validate_python(values["looks"])
     in_order = tuple(look.seeds for look in looks) == spec.sizes[: len(looks)]
     usable = 0 < factor < 10 if factor is not None else not looks
     if not in_order or not usable or any(look.stop for look in looks[:-1]):

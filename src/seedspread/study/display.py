@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from rich.console import Group, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from seedspread.errors import abridged
 from seedspread.render.table import head_of
-from seedspread.render.terminal import FittedTable, LiveDisplay, Terminal, to_rich
+from seedspread.render.terminal import FittedTable, Terminal, to_rich
 from seedspread.render.web import for_notebook
 from seedspread.runs.folder import Heartbeat
 from seedspread.runs.levels import counted_runs, level_name
@@ -155,7 +156,7 @@ class ProgressDisplay(Watcher):
 
     def __init__(self, console: Terminal) -> None:
         self._console = console
-        self._has_bar = console.is_terminal or console.is_jupyter
+        self._has_bar = console.is_terminal and not console.is_jupyter  # there a bar needs ipywidgets
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -164,7 +165,7 @@ class ProgressDisplay(Watcher):
             console=console,
         )
         self._task = self._progress.add_task("runs", total=None)
-        self._live = LiveDisplay(self._progress, console=console, transient=True)
+        self._live = Live(self._progress, console=console, transient=True)
         self._line, self._line_at = "", 0.0
         self._reported: set[str] = set()
         self._tenths = 0

@@ -16,7 +16,7 @@ from seedspread.runs.levels import level_name
 from seedspread.runs.run import Cell, Run
 from seedspread.runs.store import FINISHED, STATES, RunState, Store, StoreError, by_state
 from seedspread.runs.studies import RecordedCell, RecordedStudy, SequentialRecord, recorded_study
-from seedspread.runs.time_left import TimedRun, TimeLeft
+from seedspread.runs.time_left import TimeLeft
 from seedspread.study.spec import StudyCell, StudyError, StudySpec
 
 
@@ -368,9 +368,7 @@ class Estimate:
 
     def __init__(self, plan: Plan) -> None:
         self._runs, self._runners = plan.distinct, plan.runners
-        kinds = {runner: number for number, runner in enumerate(dict.fromkeys(plan.runners.values()))}
-        runs = (TimedRun(key, run.cell_id, kinds[plan.runners[run.study]]) for key, run in self._runs.items())
-        self._time = TimeLeft(plan.store, runs)
+        self._time = TimeLeft(plan.store, {key: run.cell_id for key, run in self._runs.items()})
         self.source = "from what other runs took"
 
     def seconds_left(self, states: Mapping[str, RunState]) -> float | None:

@@ -14,8 +14,7 @@ from seedspread.tables.question import Question, TableError, listed, row_numbers
 from seedspread.tables.read import Source, Table, read_table
 from seedspread.tables.shape import shaped
 from seedspread.tables.sources.collect import curve_name, find_reader, is_source
-from seedspread.tables.sources.files import Place, quiet
-from seedspread.tables.sources.run import CollectedRun, is_seed, step_column
+from seedspread.tables.sources.run import CollectedRun, Place, is_seed, quiet, step_column
 from seedspread.tables.sources.run import find_seed as seed_parameter
 
 # The column that names a run of a store, or of another tool.

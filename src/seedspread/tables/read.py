@@ -28,8 +28,15 @@ from seedspread.tables.from_store import all_runs
 from seedspread.tables.markup import is_markup, tables_in
 from seedspread.tables.question import Question, TableError, listed
 from seedspread.tables.sources.collect import Collected, audit_notes, collect, find_reader, is_source
-from seedspread.tables.sources.files import UNREADABLE, Place, quiet, read_json, read_json_lines
-from seedspread.tables.sources.run import SourceError, step_column
+from seedspread.tables.sources.run import (
+    UNREADABLE,
+    Place,
+    SourceError,
+    quiet,
+    read_json,
+    read_json_lines,
+    step_column,
+)
 
 
 class HasToPandas(Protocol):

@@ -18,10 +18,9 @@ from seedspread.errors import install_command
 from seedspread.runs.folder import RunFolder
 from seedspread.tables.question import Question, TableError
 from seedspread.tables.read import read_table
-from seedspread.tables.sources.files import Place, quiet
 from seedspread.tables.sources.logs import WandbReader, which_export
-from seedspread.tables.sources.mlflow import connect
-from seedspread.tables.sources.run import SourceError
+from seedspread.tables.sources.run import Place, SourceError, quiet
+from seedspread.tables.sources.trackers import connect
 from tests.commands import seedspread_here
 from tests.tables.sources import written
 
@@ -188,7 +187,7 @@ def test_a_wandb_panel_comes_back_whatever_the_runs_are_called(
 def test_the_shapes_of_wandbs_exports() -> None:
     assert which_export(["Step", "a - acc", "a - acc__MIN"]) == "wide"
     assert which_export(["Name", "State", "Created", "acc"]) == "runs"
-    assert which_export(["run_id", "_step", "acc"]) == "long"
+    assert which_export(["run_id", "_step", "acc"]) is None  # a plain table, of which --last takes a row
     assert which_export(["margin_type", "seed", "accuracy"]) is None
     assert which_export([]) is None
 
@@ -278,7 +277,7 @@ def test_the_next_command_tells_runs_of_a_seed_apart(tmp_path: Path) -> None:
     table = tmp_path / "table.tsv"
     done = seedspread_here("collect", str(tmp_path / "runs"), "--metric", "acc", "--out", str(table))
     command = shlex.split(done.stdout.splitlines()[-1].removeprefix("next: "))
-    assert command[-6:] == ["--group", "opt", "--baseline", "'-a b", "--by", "lr"]
+    assert command[-6:] == ["--value", "acc", "--group", "opt", "--by", "lr"]
     audited = seedspread_here(*command[1:])
     assert audited.returncode == 0, audited.stderr
 

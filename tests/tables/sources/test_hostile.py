@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from seedspread import collect
 from seedspread.errors import SeedspreadError
-from seedspread.tables.sources import files
-from seedspread.tables.sources.files import read_yaml
-from seedspread.tables.sources.run import SourceError, TooLargeError, flat
+from seedspread.tables.sources import run as reading
+from seedspread.tables.sources.run import SourceError, TooLargeError, flat, read_yaml
 from tests.commands import seedspread_here
 from tests.tables.sources import written
 
@@ -80,12 +79,12 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 def test_a_file_that_never_ends_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good(tmp_path)
     os.mkfifo(tmp_path / "pipe.json")
-    monkeypatch.setitem(files._LARGEST, ".json", 1000)
+    monkeypatch.setitem(reading._LARGEST, ".json", 1000)
     (tmp_path / "large.json").write_text('{"val_acc": 0.5, "x": "' + "x" * 2000 + '"}')
     reasons = {one.name: one.reason for one in collect(tmp_path, "val_acc").unread}
     assert reasons["pipe.json"] == "it is not a file"
     assert "files up to" in reasons["large.json"]
-    monkeypatch.setattr(files, "_MOST_FILES", 2)
+    monkeypatch.setattr(reading, "_MOST_FILES", 2)
     with pytest.raises(SeedspreadError, match="name a folder inside it"):
         collect(tmp_path, "val_acc")
 

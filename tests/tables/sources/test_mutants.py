@@ -15,16 +15,11 @@ from seedspread.errors import SeedspreadError
 from tests.tables.made import check, scores
 from tests.tables.sources import written
 
-WANDB = Path(__file__).with_name("files") / "wandb"
 METRICS = {"optuna.db": "value", "journal.log": "value"}
 TABLES = ("runs.xlsx", "runs.parquet", "runs.csv", "runs.json")
 SOURCES = (
-    "optuna.db", "journal.log", "mlflow.db", "tensorboard", "wandb", "json", *TABLES,
+    "optuna.db", "journal.log", "mlflow.db", "tensorboard", "json", *TABLES,
 )  # fmt: skip
-
-
-def make_wandb(path: Path) -> None:
-    shutil.copytree(WANDB, path)
 
 
 MADE: dict[str, Callable[[Path], None]] = {
@@ -32,7 +27,6 @@ MADE: dict[str, Callable[[Path], None]] = {
     "journal.log": written.write_optuna,
     "mlflow.db": lambda path: written.write_mlflow(f"sqlite:///{path}"),
     "tensorboard": written.write_tensorboard,
-    "wandb": make_wandb,
     "json": written.write_json,
     "runs.xlsx": lambda path: scores().to_excel(path, index=False),
     "runs.parquet": lambda path: scores().astype({"Model": "category"}).to_parquet(path),

@@ -30,7 +30,6 @@ SOURCES: dict[str, tuple[Callable[[Path], Any], str, str, str]] = {
     "json": (written.write_json, "json", METRIC, "optimizer"),
     "jsonl": (written.write_json_lines, "json", METRIC, "optimizer"),
     "runs.csv": (written.write_wandb_runs, "wandb", METRIC, "optimizer"),
-    "long.csv": (written.write_wandb_long, "wandb", METRIC, "optimizer"),
     "wide.csv": (written.write_wandb_wide, "wandb", METRIC, "optimizer"),
 }  # fmt: skip
 NO_CURVES = {"runs.csv"}

@@ -14,8 +14,8 @@ from optuna.storages import JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from seedspread.tables.sources.files import quiet
-from seedspread.tables.sources.mlflow import connect
+from seedspread.tables.sources.run import quiet
+from seedspread.tables.sources.trackers import connect
 
 METRIC = "val_acc"
 OPTIMIZERS = ("adam", "sgd")
@@ -210,15 +210,6 @@ def write_wandb_runs(path: Path) -> None:
     rows = [wandb_row(*run) for run in runs()]
     rows.append(wandb_row("adam", 50, curve("adam", 50)) | {"State": "crashed", METRIC: ""})
     pd.DataFrame(rows).to_csv(path, index=False, quoting=1)
-
-
-def write_wandb_long(path: Path) -> None:
-    rows = [
-        {"Name": f"{optimizer}-{seed}", "Step": step, "optimizer": optimizer, "seed": seed, METRIC: value}
-        for optimizer, seed, values in runs()
-        for step, value in zip(STEPS, values, strict=True)
-    ]
-    pd.DataFrame(rows).to_csv(path, index=False)
 
 
 def write_wandb_wide(path: Path) -> None:

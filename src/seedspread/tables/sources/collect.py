@@ -17,28 +17,22 @@ from seedspread.atomic import replacing
 from seedspread.errors import did_you_mean, require_extra, spoken
 from seedspread.render.table import head_of, without_formula
 from seedspread.render.web import for_notebook
-from seedspread.runs.metrics import metric_of
-from seedspread.runs.store import has_begun
+from seedspread.runs.metrics import Better, metric_of
+from seedspread.runs.store import has_begun, is_store
 from seedspread.tables.question import with_known_arguments
-from seedspread.tables.sources.files import Place, quiet
 from seedspread.tables.sources.logs import (
     HydraReader,
     JsonReader,
     LightningReader,
-    LmEvalReader,
     PatternReader,
-    StoreReader,
     TensorBoardReader,
     WandbReader,
 )
-from seedspread.tables.sources.mlflow import MlflowReader
-from seedspread.tables.sources.optuna import OptunaReader
 from seedspread.tables.sources.run import (
-    SAMPLES,
     STEM,
-    Better,
     CollectedRun,
     Curve,
+    Place,
     Reader,
     SourceError,
     Unread,
@@ -46,12 +40,14 @@ from seedspread.tables.sources.run import (
     count,
     find_seed,
     is_seed,
+    quiet,
 )
+from seedspread.tables.sources.trackers import MlflowReader, OptunaReader
 
 # The surest sign first: Hydra jobs may contain Lightning logs, and anything may contain JSON.
 READERS: tuple[Reader, ...] = (
-    StoreReader(), MlflowReader(), OptunaReader(), HydraReader(), LightningReader(), TensorBoardReader(),
-    WandbReader(), LmEvalReader(), JsonReader(),
+    MlflowReader(), OptunaReader(), HydraReader(), LightningReader(), TensorBoardReader(),
+    WandbReader(), JsonReader(),
 )  # fmt: skip
 KINDS = tuple(reader.kind for reader in READERS)
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d+)?([eE][-+]?\d{1,2})?|-?\.\d+")
@@ -64,8 +60,7 @@ class Collected:
     """What was found in a source. `audit`, `compare` and `components` take it as it is.
 
     Attributes:
-        table: a row per run: run, experiment or study if there are several, seed, parameters, step, samples
-            (the file with the first metric's outcome of each test item, if there is one), metrics.
+        table: a row per run: run, experiment or study if there are several, seed, parameters, step, metrics.
         unread: what gives no row, and why.
         notes: on how the table was made.
         source: as the user named it.
@@ -205,6 +200,11 @@ def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str
         raise SourceError(f"the kind must be one of {', '.join(KINDS)}; got {kind!r}{hint}")
     if place.path is not None and not place.path.exists():
         raise SourceError(f"{place.source} does not exist; give a folder, a file or an address of results")
+    if place.folder is not None and is_store(place.folder):
+        raise SourceError(
+            f"{place.source} is a store of runs, which audit reads as it is; Store({place.source!r}).table() "
+            "has its runs"
+        )
     found = [reader for reader in READERS if reader.recognizes(place)]
     if kind is not None:
         asked = next(reader for reader in READERS if reader.kind == kind)
@@ -214,7 +214,7 @@ def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str
             raise SourceError(f"{place.source} holds nothing of {asked.title}{looks}")
         return asked, []
     if not found:
-        *known, last = [reader.looks_like for reader in READERS if reader.looks_like]
+        *known, last = [reader.looks_like for reader in READERS]
         raise SourceError(f"{place.source} holds no results that are known: {', '.join(known)} or {last}")
     # Nearly every folder of results has some JSON in it.
     return found[0], [reader.kind for reader in found[1:] if reader.kind != "json"]
@@ -225,7 +225,7 @@ def is_source(source: "str | Path") -> bool:
     place = Place.of(source)
     if place.path is not None and (not place.path.exists() or has_begun(place.path)):
         return False
-    return any(reader.recognizes(place) for reader in READERS if reader.kind != "store")
+    return any(reader.recognizes(place) for reader in READERS)
 
 
 def _direction(metric: str, better: Better | None, runs: Sequence[CollectedRun]) -> tuple[Better, str]:
@@ -394,14 +394,12 @@ def _table(
     if STEM in levels and not 1 < len(levels[STEM]) < len(rows):
         names.remove(STEM)
     varying = [name for name in names if len(levels[name]) > 1]
-    taken = {"run", "seed", "step", SAMPLES, *metrics, *columns}
+    taken = {"run", "seed", "step", *metrics, *columns}
     column_of = {name: f"param.{name}" if name in taken else name for name in names}
     for name in names if all_parameters else varying:
         columns[column_of[name]] = _typed([own.get(name) for own in parameters])
     if any(row.step is not None for row in rows):
         columns["step"] = _typed([row.step for row in rows])
-    if any(metrics[0] in row.run.samples for row in rows):
-        columns[SAMPLES] = pd.Series([row.run.samples.get(metrics[0]) for row in rows], dtype=object)
     table = pd.DataFrame(columns)
     for metric in metrics:
         table[metric] = [row.values[metric] for row in rows]

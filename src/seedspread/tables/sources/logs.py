@@ -1,54 +1,40 @@
-"""Readers of log files: JSON, Hydra, Lightning, TensorBoard, Weights & Biases; and of a store's runs."""
+"""Readers of log files: JSON, Hydra, Lightning, TensorBoard, Weights & Biases."""
 
 import logging
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from seedspread.errors import require_extra
-from seedspread.runs.files import UNREADABLE as UNREADABLE_RECORD
-from seedspread.runs.run import Run
-from seedspread.runs.store import Store, is_store
-from seedspread.runs.studies import stale_runs
-from seedspread.tables.sources.files import (
+from seedspread.tables.sources.run import (
     UNREADABLE,
+    CollectedRun,
+    Curve,
     Place,
+    Reader,
+    SourceError,
+    Unread,
+    column,
+    flat,
     header,
+    is_seed,
+    may_be_parameter,
+    number,
     read_csv,
     read_json,
     read_json_lines,
     read_text,
     read_yaml,
     reason,
-)
-from seedspread.tables.sources.run import (
-    RUN_NAMES,
-    CollectedRun,
-    Curve,
-    Reader,
-    SourceError,
-    Unread,
-    column,
-    flat,
-    is_seed,
-    may_be_parameter,
-    number,
     run_from_log,
     split_runs,
-    step_column,
     with_name,
     with_path,
 )
-from seedspread.tables.sources.wandb_log import offline_run
 
 Items = Iterator[CollectedRun | Unread]
 
@@ -137,6 +123,9 @@ def _json_file(place: Place, path: Path) -> Items:
             if problem:
                 rest = "its other lines were read" if rows else "it has no other"
                 yield Unread(shown, f"{problem}; {rest}")
+            elif rows and "doc_id" in rows[0]:
+                yield Unread(shown, "its lines are test items (samples of lm-evaluation-harness), not runs")
+                return
             elif not rows:
                 yield Unread(shown, "it is empty")
         else:
@@ -312,108 +301,6 @@ def _job_number(job: Path) -> tuple[str, int, str]:
     return str(job.parent), int(job.name) if job.name.isdecimal() else -1, job.name
 
 
-# lm-evaluation-harness
-
-
-class LmEvalReader(Reader):
-    """A run is a `results_*.json` of lm-evaluation-harness; its metrics are called `task.metric`.
-
-    With `--log_samples`, outcomes of items stand beside it in `samples_*.jsonl`: `task.items` counts them,
-    and they give the metrics of a run whose results were not written.
-    """
-
-    kind = "lm-eval"
-    title = "lm-evaluation-harness"
-    looks_like = "results of lm-evaluation-harness"
-
-    def recognizes(self, place: Place) -> bool:
-        return any(_is_lm_eval(path) for path in place.files if path.name.startswith(("results", "samples_")))
-
-    def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
-        files = [path for path in place.files if path.name.startswith(("results", "samples_"))]
-        runs: dict[tuple[Path, str], list[Path]] = {}
-        for path in files:  # one date in the names of a run's files
-            date = re.search(r"\d{4}-\d\d-\d\dT[\d.:-]+(?=\.json)", path.name)
-            runs.setdefault((path.parent, date[0] if date else ""), []).append(path)
-        for (folder, _), paths in sorted(runs.items(), key=lambda item: item[0][1]):
-            shown = place.relative(paths[0])
-            try:
-                run = _lm_eval_run(shown, paths)
-            except UNREADABLE as error:
-                yield Unread(shown, reason(error))
-                continue
-            parameters = with_path(run.parameters, place.relative(folder))
-            yield replace(run, parameters=parameters) if run.curves else Unread(shown, "it has no results")
-
-
-def _is_lm_eval(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            start = file.read(1 << 16)
-    except OSError:
-        return False
-    if path.suffix == ".jsonl":
-        return b'"doc_id"' in start
-    return path.suffix == ".json" and b'"results"' in start and b'"alias"' in start
-
-
-def _lm_eval_run(name: str, paths: Sequence[Path]) -> CollectedRun:
-    parameters: dict[str, Any] = {}
-    curves: dict[str, Curve] = {}
-    better: dict[str, Literal["higher", "lower"]] = {}
-    samples: dict[str, str] = {}
-    for path in paths:
-        if path.suffix == ".jsonl":
-            task = re.sub(r"^samples_|_\d{4}-\d\d-\d\dT.*$", "", path.stem)
-            means = _sample_means(task, read_json_lines(path)[0])
-            curves, samples = {**means, **curves}, samples | dict.fromkeys(means, str(path))
-            continue
-        content = read_json(path)
-        config = dict(content.get("config") or {})
-        if isinstance(given := config.get("model_args"), str):
-            config["model_args"] = dict(part.split("=", 1) for part in given.split(",") if "=" in part)
-        parameters |= {k: v for k, v in flat(config).items() if v != "None"}
-        for task, values in content["results"].items():
-            for key, value in values.items():
-                metric, _, choice = key.partition(",")
-                one = number(value)
-                if one is None or metric.endswith("_stderr"):
-                    continue
-                called = f"{task}.{metric}" if choice in ("", "none") else f"{task}.{metric}.{choice}"
-                curves[called] = [(None, one)]
-                higher = (content.get("higher_is_better") or {}).get(task, {}).get(metric)
-                better |= {} if higher is None else {called: "higher" if higher else "lower"}
-    return CollectedRun(name, parameters, curves, better=better, samples=samples)
-
-
-def item_outcomes(paths: Sequence[str], metric: str) -> NDArray[np.bool_] | None:
-    """(runs, items) which items each run got right; None unless all saw the same ones, each right or wrong.
-
-    The name of a metric is that of its task and of the outcome: `sums.acc`.
-    """
-    found = []
-    for path in paths:
-        try:
-            rows = read_json_lines(Path(path))[0]
-        except UNREADABLE:
-            return None
-        found.append({str(row.get("doc_id")): number(row.get(metric.rpartition(".")[2])) for row in rows})
-    if any(own.keys() != found[0].keys() or not {*own.values()} <= {0.0, 1.0} for own in found):
-        return None
-    return np.array([[own[item] == 1 for item in found[0]] for own in found])
-
-
-def _sample_means(task: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
-    """Return the mean outcome of a task's items, and their number."""
-    names = dict.fromkeys(name for row in rows for name in row.get("metrics") or ())
-    items = {str(row.get("doc_id")) for row in rows}
-    found: dict[str, Curve] = {f"{task}.items": [(None, float(len(items)))]}
-    for name in names:
-        if own := [one for row in rows if (one := number(row.get(name))) is not None]:
-            found[f"{task}.{name}"] = [(None, sum(own) / len(own))]
-    return found
-
-
 # Lightning
 
 _METRICS_CSV, _HPARAMS = "metrics.csv", "hparams.yaml"
@@ -436,21 +323,12 @@ class LightningReader(Reader):
     def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
         files = set(place.files)
         for folder in sorted({path.parent for path in files if path.name in (_METRICS_CSV, _HPARAMS)}):
-            name, path = place.relative(folder), folder / _METRICS_CSV
-            if path not in files:
-                yield Unread(name, f"no {_METRICS_CSV}: it ended before its first metric")
-                continue
+            name, log = place.relative(folder), folder / _METRICS_CSV
             try:
-                rows = read_csv(path)
-                path = folder / _HPARAMS
-                parameters = _hparams(folder)
+                parameters = with_path(_hparams(folder), name)
+                yield _run_from_files(name, [log] if log in files else [], parameters)
             except UNREADABLE as error:
-                yield Unread(place.relative(path), reason(error))
-                continue
-            if rows:
-                yield CollectedRun(name, with_path(parameters, name), run_from_log(name, rows).curves)
-            else:
-                yield Unread(name, f"{_METRICS_CSV} has no rows")
+                yield Unread(f"{name}/{_HPARAMS}", reason(error))
 
 
 def _hparams(folder: Path) -> dict[str, Any]:
@@ -572,28 +450,26 @@ _GROUPED = re.compile(r"(?P<key>[\w./ ]+): .+")
 
 
 class WandbReader(Reader):
-    """Offline runs of the client, or CSV exports.
-
-    An export is the runs table (a run is a row), a long history, or a panel (a run is a column).
-    """
+    """CSV exports: the runs table (a run is a row), or a panel (a run is a column)."""
 
     kind = "wandb"
     title = "Weights & Biases"
-    looks_like = "a W&B export or offline folder"
+    looks_like = "a W&B export"
 
     def recognizes(self, place: Place) -> bool:
         if any(path.suffix == _OFFLINE for path in place.files):
             return True
         if place.file is None or place.file.suffix.lower() != ".csv":
             return False
-        export = which_export(header(place.file))
-        return export is not None and (export != "long" or _is_history(place.file))
+        return which_export(header(place.file)) is not None
 
     def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
         path = place.path or Path()
-        if logs := [file for file in place.files if file.suffix == _OFFLINE]:
-            yield from (offline_run(place, log) for log in logs)
-            return
+        if any(file.suffix == _OFFLINE for file in place.files):
+            raise SourceError(
+                f"{place.source} has run logs of Weights & Biases (.wandb), which only its client reads: "
+                "`wandb sync` them, then export the runs table or a panel as .csv"
+            )
         try:
             rows = read_csv(path)
         except UNREADABLE as error:
@@ -603,36 +479,20 @@ class WandbReader(Reader):
             raise SourceError(f"{place.source} is no export of Weights & Biases: no column names a run")
         if export == "wide":
             yield from _panel(rows, header(path))
-        elif export == "long":
-            for name, own in split_runs(rows, path.stem):
-                run = run_from_log(name, own)
-                yield CollectedRun(name, _wandb_parameters(run.parameters, name, ()), run.curves)
         else:
             created = column(rows, ("created", "start time"))
             for row in sorted(rows, key=lambda row: row.get(created, "") if created else ""):
                 yield _summary_row(row, metrics)
 
 
-def which_export(names: Sequence[str]) -> Literal["runs", "long", "wide"] | None:
+def which_export(names: Sequence[str]) -> Literal["runs", "wide"] | None:
     lower = {name.lower() for name in names}
     per_run = [name for name in names if _BETWEEN in name]
     if per_run and len(names) - len(per_run) == 1:
         return "wide"
     if {"name", "state"} <= lower and lower & {"created", "runtime", "user", "sweep", "id"}:
         return "runs"
-    row = dict.fromkeys(names, "")
-    return "long" if step_column([row]) and column([row], RUN_NAMES) else None
-
-
-def _is_history(path: Path) -> bool:
-    """Return whether rows are steps of runs: a table with a row per run may have the same columns."""
-    try:
-        rows = read_csv(path)
-    except UNREADABLE:
-        return False
-    name, step = column(rows, RUN_NAMES), step_column(rows)
-    pairs = {(row[name], row[step]) for row in rows} if name and step else set()
-    return len(pairs) == len(rows) > len({run for run, _ in pairs})
+    return None
 
 
 def _summary_row(row: Mapping[str, str], metrics: Sequence[str]) -> CollectedRun | Unread:
@@ -669,42 +529,3 @@ def _panel(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> Items:
             yield Unread(run, "a mean over a group of runs; ungroup the panel, then export it again")
         else:
             yield CollectedRun(run, with_name({}, run), curves)
-
-
-# A store of this package's runs
-
-
-class StoreReader(Reader):
-    """The final values of this package's runs; those not finished, and stale ones, are listed as unread."""
-
-    kind = "store"
-    title = "a store"
-
-    def recognizes(self, place: Place) -> bool:
-        return place.folder is not None and is_store(place.folder)
-
-    def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
-        store = Store(place.path or Path())
-        stale = stale_runs(store)
-        done = []
-        for key in store.keys():  # noqa: SIM118 - a store is no mapping
-            if key in stale:
-                yield Unread(key, "made before its inputs changed")
-            elif store.is_done(key):
-                done.append(_stored_run(store.folder(key), metrics))
-            else:
-                state = store.state(key)
-                message = f": {state.message}" if state.message else ""
-                yield Unread(key, f"its state is {state.state}{message}")
-        # The latest of equal runs is kept, by the times in their records: those of copied files differ.
-        yield from (run for _, run in sorted(done, key=itemgetter(0)))
-
-
-def _stored_run(folder: Path, metrics: Sequence[str]) -> tuple[str, CollectedRun | Unread]:
-    try:
-        run = Run.read(str(folder), metrics)
-    except UNREADABLE_RECORD as error:
-        return "", Unread(folder.name, reason(error))
-    parameters = {**flat(run.parameters), "seed": run.seed, "dataset": run.dataset}
-    curves: dict[str, Curve] = {name: [(None, value)] for name, value in run.metrics.items()}
-    return str(run.provenance.get("ended", "")), CollectedRun(run.key, parameters, curves)
