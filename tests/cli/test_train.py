@@ -38,7 +38,9 @@ def test_train_shows_its_progress_and_its_result(tmp_path: Path, finished: Path)
 def test_diagnose_prints_the_layers_and_the_advice(finished: Path, tmp_path: Path) -> None:
     shown = seedspread_command("diagnose", str(finished))
     assert shown.returncode == 0
-    assert "activation" in shown.stdout
+    assert "test accuracy" in shown.stdout.splitlines()[0]
+    assert "  TRY BOTH    Train with margin_type='clamp' and with 'subtract'" in shown.stdout
+    assert "clamped" in shown.stdout
     values = json.loads(seedspread_here("diagnose", str(finished), "--json").stdout)
     assert len(values["rates"]) == 3
     nothing = seedspread_here("diagnose", str(tmp_path))

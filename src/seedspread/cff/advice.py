@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Recommendation = Literal["try both", "leave", "not enough to say"]
@@ -12,10 +12,6 @@ RULE_OF_THUMB = 0.50
 # Variance ratios to look for: the paper's on CIFAR-10, as the audit estimates it, and a smaller one.
 PAPER_RATIO, SMALLER_RATIO = 6.8, 3.0
 
-_EVIDENCE = (
-    "The paper rests on 7 seeds of one dataset; runs published since, of one small model, do not show that "
-    "the clamp widens the spread (seedspread docs evidence)."
-)
 _MOST_NAMES = 5  # that a sentence lists
 
 
@@ -25,25 +21,24 @@ class Advice:
 
     verdict: Recommendation
     sentence: str
-    reasons: tuple[str, ...] = ()
-    evidence: str = _EVIDENCE  # how far it can be trusted
+    reasons: dict[str, str] = field(default_factory=dict)  # by what each is about
 
     def __str__(self) -> str:
-        return " ".join([self.sentence, *self.reasons, self.evidence])
+        head = f"{self.verdict.capitalize()}: {self.sentence[0].lower()}{self.sentence[1:]}"
+        return " ".join([head, *self.reasons.values()])
 
     def silent_on(self, names: Sequence[str]) -> "Advice":
         """Return this advice with one more reason: there is no evidence on these names."""
         shown = ", ".join(map(repr, names[:_MOST_NAMES])) + (", ..." if len(names) > _MOST_NAMES else "")
         silence = f"There is no evidence on {shown}, for or against: a high rate need not be harmful."
-        return replace(self, reasons=(*self.reasons, silence))
+        return replace(self, reasons=self.reasons | {"Others": silence})
 
 
 def no_evidence(names: Sequence[str]) -> Advice:
     """Return the advice on anything other than margins on similarities of pairs: none."""
     return Advice(
         "not enough to say",
-        "No advice: what is known is about margins on the similarities of contrastive pairs.",
-        evidence="To find out, train with and without it over several seeds, then: seedspread audit STORE.",
+        "Train with and without it over several seeds, then compare them with: seedspread audit STORE.",
     ).silent_on(names)
 
 
@@ -65,24 +60,24 @@ def advise(rate: float, *, clamp: bool) -> Advice:
         raise ValueError(f"rate must be a share from 0 to 1; got {rate!r}")
     if not clamp:
         measured = "" if math.isnan(rate) else f" ({rate:.1%} at layer 0)"
-        about = (
-            f"Its rate if clamped{measured} says little about a run that is trained with the clamp, whose "
-            "features differ."
-        )
-        return Advice("leave", "Nothing to change: this run does not clamp, so no gradient is cut.", (about,))
+        about = f"The rate if clamped{measured} says little about runs that clamp: their features differ."
+        return Advice("leave", "This run does not clamp, so no gradient is cut.", {"Rate": about})
     if math.isnan(rate):
         return Advice("not enough to say", "Measure the clamp activation rate of layer 0 first.")
     return Advice(
         "try both",
-        "Try both: train with margin_type='clamp' and with 'subtract' on the same seeds, then compare them "
-        "with: seedspread audit STORE.",
-        (
-            f"At layer 0 the clamp cuts {rate:.1%} of the positive pairs; no rate shows by itself whether "
-            "results spread more.",
-            f"{_seeds(PAPER_RATIO)} seeds per group detect the paper's variance ratio on CIFAR-10, "
+        "Train with margin_type='clamp' and with 'subtract' on the same seeds, then compare them with: "
+        "seedspread audit STORE.",
+        {
+            "Rate": f"At layer 0 the clamp cuts {rate:.1%} of the positive pairs; no rate shows by itself "
+            "whether results spread more.",
+            "Seeds": f"{_seeds(PAPER_RATIO)} seeds per group detect the paper's variance ratio on CIFAR-10, "
             f"{PAPER_RATIO:g}; {_seeds(SMALLER_RATIO)} detect a ratio of {SMALLER_RATIO:g} (power 0.8).",
-            f"The paper's own rule of thumb is to switch to subtraction above {RULE_OF_THUMB:.0%}.",
-        ),
+            "Paper": f"The paper's rule of thumb is to switch to subtraction above {RULE_OF_THUMB:.0%}; it "
+            "rests on 7 seeds of one dataset.",
+            "Evidence": "Runs published since, of one small model, do not show that the clamp widens the "
+            "spread: seedspread docs evidence.",
+        },
     )
 
 

@@ -8,6 +8,10 @@ from typing import Annotated, Literal
 from seedspread.cli.options import Json, argument, option, say, say_json
 from seedspread.errors import SeedspreadError, require_extra
 
+_COLLAPSED = (
+    "No better than guessing the largest class, or all features alike: not comparable with successful runs."
+)
+
 
 def quickstart(
     store: Annotated[Path, "The folder of results."] = Path("quickstart"),
@@ -52,7 +56,7 @@ def train(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Train one run: stage 1, the probe, every diagnostic."""
+    """Train one run: the encoder layer by layer, then the probe; prints its accuracy."""
     require_extra("train", "seedspread train")
     from seedspread.cff.presets import ConfigError, read_config
     from seedspread.cff.training.display import Display
@@ -73,44 +77,48 @@ def train(
         say_json(result.values())
         return
     folder = out or default_folder(result.key)
-    say(f"test accuracy {result.test_accuracy:.2%}, validation {result.validation_accuracy:.2%}")
+    accuracies = f"test accuracy {result.test_accuracy:.2%} (validation {result.validation_accuracy:.2%})"
+    say(f"{run.objective.margin_type}, seed {run.seeds.run} | {accuracies} | {result.dataset}")
     if result.collapsed:
-        say("collapsed: no better than guessing, or all features alike; not a sample of the same thing")
-    say(f"on {result.dataset}\nfiles in {folder}; look closer with: seedspread diagnose {folder}")
+        say(f"COLLAPSED  {_COLLAPSED}")
+    say(f"Files: {folder}")
+    say(f"Next:  {shlex.join(['seedspread', 'diagnose', str(folder)])}")
 
 
 def diagnose(run_dir: Annotated[Path, argument("The folder of a finished run.")], json: Json = False) -> None:
-    """Show a run's layers (margin, rate, gradient norm) and the paper's advice."""
-    from rich.table import Table
-
+    """Show a run's layers (margin, rate, gradient norm) and what to do about its margin."""
+    from seedspread.analysis.display import TextPage
     from seedspread.cff.training.result import diagnose as diagnose_run
+    from seedspread.render.table import Column, Table
     from seedspread.render.terminal import Terminal
 
     diagnosis = diagnose_run(run_dir)
     if json:
         say_json(asdict(diagnosis))
         return
-    result = diagnosis.result
-    table = Table(title=f"{result.dataset}: {result.rule}, {result.margin_type}", title_style="bold")
-    norms = ("gradient norm", "encoder block only", "over the last epoch")
-    for heading in ("layer", "margin", diagnosis.rate_name, *norms, "loss"):
-        table.add_column(heading, justify="right")
+    result, advice = diagnosis.result, diagnosis.advice
+    page = TextPage(min(Terminal().width, 110))
+    accuracy = f"test accuracy {result.test_accuracy:.2%}"
+    page.lines([f"{result.rule}, {result.margin_type} | {accuracy} | {result.dataset}", ""])
+    if result.collapsed:
+        page.labelled("COLLAPSED", _COLLAPSED)
+    page.labelled(advice.verdict.upper(), advice.sentence)
+    rows = []
     for layer, margin, share in zip(result.layers, diagnosis.margins, diagnosis.rates, strict=True):
         numbers = (layer.gradient_norm, layer.block_gradient_norm, layer.gradient_norm_mean, layer.loss)
         cells = ("-" if number is None else f"{number:.3f}" for number in numbers)
-        table.add_row(str(layer.layer), f"{margin:.3f}", f"{share:.1%}", *cells)
-    console = Terminal()
-    console.print(table)
+        rows.append((str(layer.layer), f"{margin:.3f}", f"{share:.1%}", *cells))
+    rate = "rate if clamped" if diagnosis.if_clamped else "clamped"
+    headings = ("layer", "margin", rate, "gradient norm", "of the block", "last epoch", "loss")
+    page.tables([Table("", "", tuple(map(Column, headings)), tuple(rows))])
+    for label, text in advice.reasons.items():
+        page.labelled(label, text)
     images = result.positive_image_pairs
-    console.print(
-        f"Test accuracy {result.test_accuracy:.2%}; per batch {result.positive_pairs:,.0f} ordered positive "
-        f"pairs of views{'' if images is None else f' ({images:,.0f} of images)'}."
+    of_images = "" if images is None else f", {images:,.0f} of images"
+    page.labelled(
+        "Pairs", f"{result.positive_pairs:,.0f} ordered positive pairs of views per batch{of_images}."
     )
-    if result.collapsed:
-        console.print(
-            "Collapsed: no better than guessing the largest class, or all features alike.", style="bold"
-        )
-    console.print(str(diagnosis.advice))
+    say(page.text())
 
 
 def verify_paper(
