@@ -78,7 +78,7 @@ def test_it_is_nearer_to_the_truth_than_the_plain_way() -> None:
     """Where sums are long; those of the tiny model are as near in either way."""
     far = {"plain": 0.0, "native": 0.0}
     large: dict[str, Any] = {"model__patch_size": 4, "model__dim": 64, "model__heads": 4}
-    for seed in range(3):
+    for seed in range(2):
         changes: dict[str, Any] = {"seed": seed, "objective__margin_type": "subtract"} | large
         exact, data = model(**changes), batch(seed, images=60)
         exact.vit.double()

@@ -19,9 +19,10 @@ from .tiny import needs_native, tiny
 # Starts when all do; prints the library and when it was made.
 _WORKER = """
 import sys
-from seedspread.cff.training.native import build
+from seedspread.cff.training import native
+native._SOURCES, native._HEADERS = (sys.argv[1],), ()
 sys.stdin.readline()
-built = build()
+built = native.build()
 print(built.path, built.path.stat().st_mtime_ns, built.path.stat().st_ino)
 """
 
@@ -35,19 +36,25 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     build.cache_clear()
 
 
-def quick(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def small_source(folder: Path) -> Path:
     """A library that takes no time to compile: what is tested here is not what it computes."""
-    (folder / "small.cpp").write_text('extern "C" int answer() { return 42; }\n')
-    monkeypatch.setattr(building, "_SOURCES", (str(folder / "small.cpp"),))
+    path = folder / "small.cpp"
+    path.write_text('extern "C" int answer() { return 42; }\n')
+    return path
+
+
+def quick(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(building, "_SOURCES", (str(small_source(folder)),))
     monkeypatch.setattr(building, "_HEADERS", ())
 
 
 @needs_native
 def test_workers_that_start_together_compile_once(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    source = str(small_source(tmp_path))
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-c", _WORKER, source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=environment,
         )
         for _ in range(3)

@@ -220,7 +220,7 @@ def killed_at_random_and_resumed(folder: Path, kills: int, seed: int) -> int:
 def test_killed_at_random_moments_it_ends_with_the_same_bits(
     tmp_path: Path, undisturbed: dict[str, bytes]
 ) -> None:
-    assert killed_at_random_and_resumed(tmp_path / "run", kills=2, seed=0) >= 1
+    assert killed_at_random_and_resumed(tmp_path / "run", kills=1, seed=0) >= 1
     assert files(tmp_path / "run") == undisturbed
 
 
