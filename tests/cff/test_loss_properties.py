@@ -235,7 +235,9 @@ def test_every_kind_agrees_at_4096(spec: LossSpec) -> None:
     agree(4096, 10, None, spec, torch.float32)
 
 
-@pytest.mark.parametrize(("classes", "block"), [(1, 1000), pytest.param("views", 512, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("classes", "block"), [(1, 1000), pytest.param("views", 512, marks=pytest.mark.soak)]
+)
 def test_fast_equals_plain_at_4096(classes: int | str, block: int) -> None:
     agree(4096, classes, block, LossSpec(), torch.float32)
 

@@ -106,14 +106,14 @@ class PairStatistics:
         NaN where there is no pair, or where a pair's similarity is not a number.
 
         In a loss with `margin_type="clamp"` this is the rate of saturation. In any other it is the
-        *would-be* rate: what a clamp of this margin would have cut.
+        rate if clamped: what a clamp of this margin would have cut.
         """
         if self.positive_pairs == 0 or self.histogram.sum() < self.positive_pairs:
             return math.nan
         return self.saturated_pairs.item() / self.positive_pairs
 
     def rate_at(self, margin: float) -> float:
-        """Return the (would-be) rate for any other margin, from the histogram; linear inside a bin."""
+        """Return the rate for any other margin, from the histogram; linear inside a bin."""
         return rate_from_histogram(self.histogram.cpu(), margin)
 
 

@@ -168,9 +168,9 @@ class _Window:
 class ClampMonitor:
     """Count how often values saturate over time, in any loss.
 
-    Give it what was cut (`record`) or values and their bounds (`watch_clamp`), of any loss; for the paper's
-    margins let it listen to `SupConLoss` (`watch`) or feed it features (`update`). Time passes in windows,
-    over which counts are added up: `step` ends one, and so does `end_epoch`. A process counts what it sees.
+    Give it a mask of what was cut (`record`) or values and their bounds (`watch_clamp`), of any loss. For the
+    paper's margins, let it listen to a `SupConLoss` (`watch`) or feed it features (`update`). Counts are
+    summed over windows of time, which `step` and `end_epoch` end. Each process counts what it sees.
 
     Args:
         every: steps in a window that `step` ends. Memory is bounded: when there are more than 512 windows,
@@ -196,41 +196,65 @@ class ClampMonitor:
         self._layers: set[int] = set()
 
     def record(self, name: str, mask: Any) -> None:
-        """Counts what was cut, for anything that saturates.
+        """Count what was cut.
 
         Args:
-            name: of what saturates, such as `"layer0"`.
-            mask: booleans of any shape, True where something was cut: a tensor on any device, which is not
-                waited for, an array, a list, or a single one.
+            name: what saturates, such as `"layer0"`.
+            mask: booleans of any shape, True if something was cut: a tensor on any device, an array, a list
+                or a single one. No call waits for the device.
+
+        Example:
+            >>> monitor = ClampMonitor()
+            >>> monitor.record("gradient norm", [True, False, False, False])
+            >>> monitor.rates("gradient norm")
+            [0.25]
         """
         self._feed(name, _CUT, count_mask(name, mask))
 
     def watch_clamp(
         self, name: str, values: Any, low: float | None = None, high: float | None = None
     ) -> None:
-        """Counts the values below `low` or above `high`: those that `clamp(low, high)` changes.
+        """Count the values below `low` or above `high`: those that `clamp(low, high)` changes.
 
-        It only looks, and clamps nothing. Give it the values *before* they are clamped: one that lies on a
-        bound is not counted. NaN is counted apart, and is no part of the rate.
+        It changes nothing. Give it the values *before* they are clamped: a value on a bound is not counted.
+        NaN is counted separately and is not part of the rate.
 
         Args:
-            name: of what saturates, such as `"ratio"`.
+            name: what saturates, such as `"ratio"`.
             values: real numbers of any shape, in any form that `record` takes.
             low: the lower bound, if there is one.
             high: the upper bound, if there is one.
+
+        Example:
+            >>> monitor = ClampMonitor()
+            >>> monitor.watch_clamp("ratio", [0.5, 1.0, 1.5], low=0.8, high=1.2)
+            >>> monitor.to_frame()[["below", "above"]].values.tolist()
+            [[1, 1]]
         """
         self._feed(name, _OUT, count_clamp(name, values, low, high))
 
     def watch(self, loss: Loss, *, layer: int = 0) -> Loss:
-        """Listen to every call of a `SupConLoss` in training mode, without a second pass; return the loss."""
+        """Listen to every call of a loss in training mode, without a second pass.
+
+        Args:
+            loss: a `SupConLoss`; other losses don't report what they cut, and are refused.
+            layer: which layer this loss belongs to.
+
+        Returns:
+            The loss itself.
+
+        Example:
+            >>> from seedspread import SupConLoss
+            >>> monitor = ClampMonitor()
+            >>> loss = monitor.watch(SupConLoss(margin=0.4, margin_type="clamp"))
+        """
         spec = getattr(loss, "spec", None)
         if not isinstance(spec, LossSpec) or not hasattr(loss, "observe"):
             kind = loss if isinstance(loss, type) else type(loss)
             raise NotWatchableError(
                 f"{'the class ' if kind is loss else ''}{kind.__module__}.{kind.__qualname__} cannot be "
-                "watched: watch() takes instances of seedspread.SupConLoss, which tell what they cut; of "
-                "anything else tell it what is cut, with monitor.record(name, mask) or "
-                "monitor.watch_clamp(name, values, low, high)"
+                "watched: watch() takes instances of seedspread.SupConLoss, which report what they cut; for "
+                "anything else: monitor.record(name, mask) or monitor.watch_clamp(name, values, low, high)"
             )
         loss.observe(partial(self._add, layer=layer, clamp=spec.of_positives.saturates))
         return loss
@@ -238,14 +262,22 @@ class ClampMonitor:
     def update(
         self, features: "Tensor", labels: "Tensor", margin: float, *, layer: int = 0, clamp: bool = True
     ) -> float:
-        """Adds a batch of `(N, d)` features and `(N,)` labels; returns its clamp activation rate.
+        """Add a batch of features and labels.
 
         Args:
-            features: what the layer's loss sees, before normalisation.
-            labels: the classes.
+            features: `(N, d)`, what the layer's loss sees, before normalization.
+            labels: `(N,)`, the classes.
             margin: the layer's margin.
             layer: which layer this is.
-            clamp: whether the run is trained with the clamp; otherwise it is the rate if clamped.
+            clamp: whether the run is trained with the clamp; otherwise the rate is the rate if clamped.
+
+        Returns:
+            The batch's clamp activation rate.
+
+        Example:
+            >>> import torch
+            >>> ClampMonitor().update(torch.ones(4, 8), torch.tensor([0, 0, 1, 1]), margin=0.4)
+            1.0
         """
         require_extra("train", "ClampMonitor.update")
         from seedspread.cff.loss import pair_statistics  # noqa: PLC0415 - needs torch
@@ -289,7 +321,14 @@ class ClampMonitor:
         return sorted(self._layers)
 
     def rates(self, layer: int | str = 0) -> list[float]:
-        """Return the rate of a layer or a name per window, the open one last; NaN if it was not fed."""
+        """Return the rate of a layer or a name in each window.
+
+        Args:
+            layer: a layer's number, or a name.
+
+        Returns:
+            One rate per window, the open one last; NaN if nothing was counted in it.
+        """
         name = layer if isinstance(layer, str) else f"layer {layer}"
         if name not in self._kinds:
             if isinstance(layer, int):
@@ -306,8 +345,15 @@ class ClampMonitor:
     def advice(self) -> Advice:
         """Return advice on the margin, from the last rate of layer 0.
 
-        It is about margins on the similarities of pairs (`watch`, `update`). On anything else there is no
-        evidence, and that is what it says.
+        Returns:
+            For a run that clamps (`watch`, `update`): try both margins, and how many seeds that takes. There
+            is no evidence on anything else, and the advice says so.
+
+        Example:
+            >>> monitor = ClampMonitor()
+            >>> monitor.record("ratio", [True])
+            >>> monitor.advice().verdict
+            'not enough to say'
         """
         others = [name for name, kind in self._kinds.items() if kind in (_CUT, _OUT)]
         if others and not self._layers:

@@ -197,7 +197,7 @@ def load(
     """Read, check and split a dataset; a `DataError` says what is missing or wrong, and what to do.
 
     Args:
-        config: which images; `RunConfig.split_data` of a run.
+        config: which images; for a run, `RunConfig.split_data`.
         data_dir: the data folder.
         data: the images themselves, instead of those that `config.name` names.
 

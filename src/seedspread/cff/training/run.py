@@ -145,11 +145,11 @@ def train(
     callback: Callback | None = None,
     model: LayerLocal | None = None,
 ) -> RunResult:
-    """Train a run and return its result.
+    """Train a run: the encoder, then the probe.
 
     Args:
-        config: what the run is.
-        out: its folder; the default is `runs/` and the run's key.
+        config: the run's config, such as `RunConfig()` or a preset read by `read_config`.
+        out: its folder; the default is `runs/KEY`.
         resume: continue from a checkpoint if there is one, and return a result that already exists.
         data_dir: the data folder.
         data: images to train on, instead of those that the config names.
