@@ -12,11 +12,11 @@ from seedspread.cff.config import DataConfig, ModelConfig, RunConfig
 from seedspread.cff.data import augment as pixels
 from seedspread.cff.data.dataset import load
 from seedspread.cff.datasets import DATASETS
+from seedspread.cff.diagnosis import diagnose
 from seedspread.cff.identity import run_key
 from seedspread.cff.model import ViT
 from seedspread.cff.presets import check, read_config, to_toml
 from seedspread.cff.runner import seeded
-from seedspread.cff.training.result import diagnose
 from seedspread.cff.training.run import train
 from seedspread.errors import DataError
 from seedspread.report.load import load_store

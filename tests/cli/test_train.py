@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from seedspread import train
+from seedspread.cff.diagnosis import diagnose
 from seedspread.cff.presets import to_toml
-from seedspread.cff.training.result import diagnose
 from tests.cff.training.tiny import tiny
 from tests.commands import seedspread_command, seedspread_here
 

@@ -7,8 +7,9 @@ from markupsafe import escape
 from typer.testing import CliRunner
 
 from seedspread import Study, audit, collect, components, seed_budget, train, write_report
+from seedspread.cff.diagnosis import diagnose
 from seedspread.cff.runner import seeded
-from seedspread.cff.training.result import RunResult, diagnose
+from seedspread.cff.training.result import RunResult
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
 from seedspread.paper.quickstart import quickstart

@@ -1,16 +1,11 @@
 """The commands about the paper: `quickstart`, `train`, `diagnose` and `verify-paper`."""
 
 import shlex
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
-from seedspread.cli.options import Json, argument, option, say, say_json
+from seedspread.cli.options import Json, argument, option, say, say_json, say_result
 from seedspread.errors import SeedspreadError, require_extra
-
-_COLLAPSED = (
-    "No better than guessing the largest class, or all features alike: not comparable with successful runs."
-)
 
 
 def quickstart(
@@ -58,6 +53,7 @@ def train(
 ) -> None:
     """Train one run: the encoder layer by layer, then the probe; prints its accuracy."""
     require_extra("train", "seedspread train")
+    from seedspread.cff.diagnosis import COLLAPSED
     from seedspread.cff.presets import ConfigError, read_config
     from seedspread.cff.training.display import Display
     from seedspread.cff.training.model_file import continuation
@@ -80,45 +76,16 @@ def train(
     accuracies = f"test accuracy {result.test_accuracy:.2%} (validation {result.validation_accuracy:.2%})"
     say(f"{run.objective.margin_type}, seed {run.seeds.run} | {accuracies} | {result.dataset}")
     if result.collapsed:
-        say(f"COLLAPSED  {_COLLAPSED}")
+        say(f"COLLAPSED  {COLLAPSED}")
     say(f"Files: {folder}")
     say(f"Next:  {shlex.join(['seedspread', 'diagnose', str(folder)])}")
 
 
 def diagnose(run_dir: Annotated[Path, argument("The folder of a finished run.")], json: Json = False) -> None:
     """Show a run's layers (margin, rate, gradient norm) and what to do about its margin."""
-    from seedspread.analysis.display import TextPage
-    from seedspread.cff.training.result import diagnose as diagnose_run
-    from seedspread.render.table import Column, Table
-    from seedspread.render.terminal import Terminal
+    from seedspread.cff.diagnosis import diagnose as diagnose_run
 
-    diagnosis = diagnose_run(run_dir)
-    if json:
-        say_json(asdict(diagnosis))
-        return
-    result, advice = diagnosis.result, diagnosis.advice
-    page = TextPage(min(Terminal().width, 110))
-    accuracy = f"test accuracy {result.test_accuracy:.2%}"
-    page.lines([f"{result.rule}, {result.margin_type} | {accuracy} | {result.dataset}", ""])
-    if result.collapsed:
-        page.labelled("COLLAPSED", _COLLAPSED)
-    page.labelled(advice.verdict.upper(), advice.sentence)
-    rows = []
-    for layer, margin, share in zip(result.layers, diagnosis.margins, diagnosis.rates, strict=True):
-        numbers = (layer.gradient_norm, layer.block_gradient_norm, layer.gradient_norm_mean, layer.loss)
-        cells = ("-" if number is None else f"{number:.3f}" for number in numbers)
-        rows.append((str(layer.layer), f"{margin:.3f}", f"{share:.1%}", *cells))
-    rate = "rate if clamped" if diagnosis.if_clamped else "clamped"
-    headings = ("layer", "margin", rate, "gradient norm", "of the block", "last epoch", "loss")
-    page.tables([Table("", "", tuple(map(Column, headings)), tuple(rows))])
-    for label, text in advice.reasons.items():
-        page.labelled(label, text)
-    images = result.positive_image_pairs
-    of_images = "" if images is None else f", {images:,.0f} of images"
-    page.labelled(
-        "Pairs", f"{result.positive_pairs:,.0f} ordered positive pairs of views per batch{of_images}."
-    )
-    say(page.text())
+    say_result(diagnose_run(run_dir), "text", as_json=json)
 
 
 def verify_paper(

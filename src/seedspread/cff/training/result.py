@@ -1,16 +1,12 @@
-"""The result of a run, its layer table and advice on it. Needs no torch."""
+"""The result of a run. Needs no torch."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from seedspread.cff.advice import Advice, advise
-from seedspread.cff.identity import RUNNER, margin_of
-from seedspread.cff.margins import layer_margins
-from seedspread.cff.presets import read_config
+from seedspread.cff.identity import RUNNER
 from seedspread.runs.files import FORMAT, RecordError
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.metrics import rate_from_histogram
 
 
 @dataclass(frozen=True)
@@ -96,34 +92,3 @@ class RunResult:
             raise RecordError(
                 f"{folder} holds no result of the paper's training ({error}); delete it to run again"
             ) from error
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What `seedspread diagnose` shows."""
-
-    result: RunResult  # the run's result
-    if_clamped: bool  # whether the rates are only what a clamp would have cut
-    rate_name: str  # what they are called
-    margins: list[float]  # by layer
-    rates: list[float]  # clamp activation rates by layer
-    advice: Advice  # on its margin
-
-
-def diagnose(folder: "Path | str") -> Diagnosis:
-    folder = Path(folder)
-    run = RunFolder(folder)
-    result = RunResult.read(folder)
-    config = read_config(str(run.config_path()))
-    margins = layer_margins(config)
-    # Where margins are part of the run, the rate was counted; elsewhere it follows from the histogram.
-    histograms = run.predictions("similarity_histogram")["similarity_histogram"]
-    rates = [
-        rate_from_histogram(histograms[layer.layer], margin)
-        if layer.clamp_activation_rate is None
-        else layer.clamp_activation_rate
-        for layer, margin in zip(result.layers, margins, strict=True)
-    ]
-    kind = margin_of(config)
-    advice = advise(rates[0], clamp=kind.saturates)
-    return Diagnosis(result, not kind.saturates, kind.rate_name, margins, rates, advice)
