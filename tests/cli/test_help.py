@@ -11,8 +11,9 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from seedspread.cli import EXAMPLES, app
-from seedspread.cli.options import TableOptions
+from seedspread.cli import EXAMPLES, PANELS, app
+from seedspread.cli.options import EngineOptions, TableOptions
+from seedspread.study.study import EXECUTORS
 from tests.commands import seedspread_here
 
 ROOT = Path(__file__).parents[2]
@@ -67,12 +68,26 @@ def test_every_example_is_of_a_command() -> None:
     assert set(EXAMPLES) <= there
 
 
-def test_every_option_of_run_says_for_which_engines_it_is() -> None:
-    options = {o.name: o.help for o in commands()["run",].params if o.opts[0].startswith("--")}
-    about_the_study = {"store", "data_dir", "accept_changed", "json", "backend"}
-    about_the_study |= {"revisions", "seeds", "settings", "metric", "setup"}
-    for name in set(options) - about_the_study:
-        assert re.match(r"((local|ray|slurm)(, )?)+: |All engines: ", options[name]), name
+@pytest.mark.parametrize("name", PANELS)
+def test_every_option_stands_in_a_panel(name: str) -> None:
+    command = commands()[name,]
+    shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).output
+    there = {param.name for param in command.params if param.param_type_name == "option"}
+    assert there <= {option for options in PANELS[name].values() for option in options.split()}
+    panels = re.findall(r"╭─ (\w+) ─", shown)
+    assert panels == ["Arguments", *(panel for panel in PANELS[name] if panel in panels)]
+    assert "<str>" not in shown.partition("─╯")[2]
+
+
+def test_an_option_of_some_engines_only_says_which() -> None:
+    takers = {
+        field.name: [name for name, made in EXECUTORS.items() if field.name in made.__dataclass_fields__]
+        for field in fields(EngineOptions)
+    }
+    helps = {param.name: param.help for param in commands()["run",].params}
+    for name, engines in takers.items():
+        if engines and len(engines) < len(EXECUTORS):
+            assert helps[name].startswith(f"{', '.join(engines)}: ")
 
 
 @pytest.mark.parametrize(("arguments", "first"), [(("train",), "mini/"), (("plan",), "mini/")])

@@ -146,7 +146,7 @@ def test_what_is_printed_of_a_varied_study_is_about_the_variation(tmp_path: Path
     other = printed(said("run", one, "--seeds", "1,3", "--store", store, "--workers", 2))
     rows = [answered(words)["rows"] for words in (first, whole, other)]
     assert rows == [4, 6, 4]
-    assert "4 distinct runs: 4 done" in said("status", one, *varied, "--store", store)
+    assert "4 runs: 4 done" in said("status", one, *varied, "--store", store)
     assert "name one with --study: same, same seeds=1,3, same seeds=2" in said("audit", store, fails=True)
     two = program_study(tmp_path / "two", "same", '"newer", "old"')
     twin = printed(said("run", two, "--seeds", "1,3", "--store", store, "--workers", 2))
@@ -197,7 +197,7 @@ def test_failed_runs_are_advised_to_be_mended_and_that_helps(tmp_path: Path) -> 
     study, store = program_study(tmp_path, "study"), tmp_path / "store"
     (tmp_path / "train.py").write_text(PROGRAM.replace('"broken"', "arm"))
     command = ["run", str(study), "--store", str(store), "--keep-going"]
-    assert "6 failed (--retry-failed tries them again)" in said(*command)
+    assert "6 failed (try again with --retry-failed)" in said(*command)
     advice = json.loads(said("report", store, "--out", tmp_path / "r.html", "--json"))["advice"]
     assert "--retry-failed" in advice[0]
     assert len(advice) == 1
@@ -365,7 +365,7 @@ def test_runs_that_ended_with_an_error_are_named_in_the_audit(tmp_path: Path) ->
     program = PROGRAM.replace('arm == "broken"', '(arm, seed) == ("new", "2")')
     (tmp_path / "train.py").write_text(program)
     done = CliRunner().invoke(app, ["run", str(study), "--store", str(tmp_path / "store")])
-    assert "1 failed (--retry-failed tries them again)" in done.stdout
+    assert "1 failed (try again with --retry-failed)" in done.stdout
     notes = answered(printed(done.stdout))["notes"]
     assert any("(new, seed 2)" in note for note in notes)
 
@@ -376,13 +376,13 @@ def test_the_command_that_status_prints_begins_the_store(tmp_path: Path) -> None
     command = printed(said(*asked, fails=True))
     assert command == ["run", str(study), "--store", str(store)]
     assert "6 of 6 runs are done" in said(*command)
-    assert "6 distinct runs: 6 done." in said(*asked)
+    assert "6 runs: 6 done." in said(*asked)
 
 
 def test_what_status_says_of_failed_runs_can_be_done(tmp_path: Path) -> None:
     study, store = program_study(tmp_path, "study"), tmp_path / "store"
     (tmp_path / "train.py").write_text(PROGRAM.replace('"broken"', '"new"'))
-    assert "3 failed (--retry-failed tries them again)" in said("run", study, "--store", store)
+    assert "3 failed (try again with --retry-failed)" in said("run", study, "--store", store)
     plan = said("plan", study, "--store", store)
     assert "--retry-failed" in plan
     assert "3 done, 3 failed" in said("status", study, "--store", store)

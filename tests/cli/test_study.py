@@ -13,18 +13,18 @@ def test_plan_run_status(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     plan = seedspread_here("plan", study, "--store", store)
     assert plan.returncode == 0, plan.stderr
-    assert "2 runs are named, 2 are distinct" in plan.stdout
+    assert "2 runs to do" in plan.stdout
     done = seedspread_command("run", study, "--store", store, "--workers", "1", "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["done"]) == 2
     assert "2/2 runs" in done.stderr
     status = seedspread_here("status", study, "--store", store)
-    assert "2 distinct runs: 2 " in status.stdout
+    assert "2 runs: 2 " in status.stdout
     listed = json.loads(seedspread_here("status", study, "--store", store, "--json").stdout)
     assert {r["state"] for r in listed["runs"]} <= {"done", "collapsed"}
     more = str(study_file(tmp_path, seeds=2))
     half = " ".join(seedspread_here("status", more, "--store", store).stdout.split())
-    assert "4 distinct runs: 2 " in half
+    assert "4 runs: 2 " in half
     assert "left" in half
     study = str(study_file(tmp_path, seeds=1))
     again = seedspread_here("plan", study, "--store", store, "--json")
@@ -56,7 +56,7 @@ def test_a_plan_needs_neither_data_nor_torch(tmp_path: Path) -> None:
     done = without_torch("plan", "paper/all", "--store", str(tmp_path), "--data-dir", str(tmp_path))
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert "119 runs are named, 102 are distinct" in said
+    assert "119 runs, 102 of them distinct" in said
     assert (
         "paper/cifar10-factorial (margin_type = subtract, stability = detach) and paper/dose-response" in said
     )

@@ -52,7 +52,7 @@ def test_a_run_that_another_command_mended_is_not_counted_as_failed(tmp_path: Pa
     run_plan(plan, Here())
     first, second = plan.distinct
     line = _summary(plan, StudyProgress(2, done={first}, failed={second: "x"}), tmp_path / "store", "dice")
-    assert line.startswith("2 of 2 runs are done (1 of them now), in ")
+    assert line.startswith("2 of 2 runs are done (1 new). Store: ")
 
 
 def test_nothing_is_said_twice() -> None:

@@ -264,7 +264,7 @@ def test_counts_add_up_in_what_is_printed(tmp_path: Path, trained: Path) -> None
     (folders[1] / "result.json").write_bytes(b"")
     process = start(tmp_path)
     out, err = process.communicate(timeout=300)
-    assert "2 of 4 runs are done (0 of them now), 2 failed" in out
+    assert "2 of 4 runs are done (0 new), 2 failed" in out
     assert "2 runs failed" in err
 
 

@@ -196,8 +196,8 @@ def test_a_command_is_typed_without_a_study(repository: Path) -> None:
         repository, *asked, "--metric", r"acc=acc: ([\d.]+)", "--", "python", "code/train.py", "{seed}"
     )
     assert told.exit_code == 0, told.output
-    assert "audit them with: seedspread audit ../typed --study revisions" in told.output
-    assert "the checkouts are in ../typed/.revisions" in told.output
+    assert "Next: seedspread audit ../typed --study revisions" in told.output
+    assert "Checkouts: ../typed/.revisions" in told.output
     assert "goes with --seeds and a command" in str(typed(repository, "--revisions", "main..wide").exception)
 
 

@@ -40,7 +40,7 @@ def study(folder: Path, body: str = SPREADS, rule: str = RULE, seeds: object = 1
 def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> None:
     path, store = str(study(tmp_path)), str(tmp_path / "store")
     plan = " ".join(seedspread_here("plan", path, "--store", store).stdout.split())
-    assert "10 runs are named" in plan
+    assert "10 runs to do" in plan
     assert "Looks at 5, 10, 15 seeds" in plan
     assert "at most 30 (15 seeds)" in plan
     done = seedspread_here("run", path, "--store", store, "--workers", "2")
@@ -51,7 +51,7 @@ def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> N
     assert record.seeds < 15
     assert len(Store(store).keys()) == 2 * record.seeds
     again = seedspread_here("run", path, "--store", store)
-    assert "0 of them now" in again.stdout
+    assert "(0 new)" in again.stdout
     assert looks(tmp_path / "store") == record
     found = json.loads(seedspread_here("audit", store, "--json").stdout)
     headline, last = found["comparisons"][0]["headline"], record.looks[-1].comparisons[0]
@@ -253,7 +253,7 @@ def test_an_arm_that_only_fails_is_mended_before_a_look(tmp_path: Path) -> None:
     said = seedspread_here("run", str(path), "--store", str(tmp_path / "store"))
     assert said.returncode == 2
     last = said.stderr.splitlines()[-1]
-    assert last.startswith("error: no look can be taken at study: every run of x = 0.5 failed; mend it")
+    assert last.startswith("error: no look can be taken at study: every run of x = 0.5 failed; fix it")
     assert not looks(tmp_path / "store").looks
 
 

@@ -33,9 +33,9 @@ EXAMPLES = {
     "serve": "seedspread serve store --port 0",
     "quickstart": "seedspread quickstart --store quickstart",
     "docs": "seedspread docs statistics",
-    "plan": "seedspread plan mini/cifar10-factorial --store runs",
-    "run": "seedspread run mini/cifar10-factorial --store runs --workers 2",
-    "status": "seedspread status mini/cifar10-factorial --store runs --watch",
+    "plan": "seedspread plan study.toml --store runs",
+    "run": "seedspread run study.toml --store runs --workers 2",
+    "status": "seedspread status study.toml --store runs --watch",
     "data list": "seedspread data list",
     "data fetch": "seedspread data fetch cifar10",
     "data check": "seedspread data check cifar10",
@@ -45,11 +45,39 @@ EXAMPLES = {
 _ALONE = {"--wide": "auto"}
 
 
+# Panels of the help, by command: the options of each, in order.
+_RUN_PANELS = {
+    "Study": "seeds settings revisions metric setup implementation data_dir accept_changed",
+    "Where": "store backend workers threads cpus_per_run gpus_per_run address partition slurm minutes wait",
+    "Failures": "max_failures retry_failed keep_going strict force lease_seconds",
+    "Output": "watch verify json help",
+}
+_TABLE_PANELS = {
+    "Columns": "value metric group baseline block by seed no_seed stream step metric_column wide",
+    "Rows": "where last best at no_steps sheet study studies",
+    "Statistics": "level confidence alpha equivalence margin two_sided unpaired higher lower chance "
+    "test_size scale n sd_is factors interactions sigma sd_below",
+    "Output": "review methods details explain oneline plot out figures tables everything data_dir form "
+    "json help",
+}
+PANELS = {
+    **dict.fromkeys(("audit", "compare", "gate", "components", "curves", "report"), _TABLE_PANELS),
+    **dict.fromkeys(("plan", "run", "status"), _RUN_PANELS),
+}
+
+
 class Command(TyperCommand):
-    """A command whose flags are shown without a type: there is nothing to write after them."""
+    """A command whose options stand in panels, flags without a type."""
 
     def get_params(self, ctx: Any) -> Any:
-        return without_type(super().get_params(ctx))
+        params = without_type(super().get_params(ctx))
+        chosen = PANELS.get(self.name or "", {})
+        panels = {name: panel for panel, names in chosen.items() for name in names.split()}
+        for param in params:
+            if param.name in panels and param.param_type_name == "option":
+                param.rich_help_panel = panels[param.name]
+        order = list(panels)
+        return sorted(params, key=lambda param: order.index(param.name) if param.name in panels else -1)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuses an option with one value that is given twice: the first would be lost without a word."""
@@ -74,7 +102,7 @@ def with_words(args: list[str]) -> list[str]:
 
 
 def without_type(params: Any) -> Any:
-    """Parameters, of which flags say no type in a help."""
+    """Parameters, of which flags show no type in a help: nothing follows them."""
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
@@ -123,6 +151,12 @@ class _Root(_Commands):
             args = [_DEBUG, *(word for word in args[:end] if word != _DEBUG), *args[end:]]
         return super().parse_args(ctx, args)
 
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)
+        for param in params:
+            param.hidden |= param.name == "show_completion"  # --install-completion is enough for most
+        return params
+
     def invoke(self, ctx: Any) -> Any:
         token = in_terminal.set(True)
         try:
@@ -136,7 +170,8 @@ class _Root(_Commands):
 app = typer.Typer(
     cls=_Root,
     name="seedspread",
-    help="Did this implementation detail change how much my results spread across seeds?",
+    help="Did this change alter how much my results spread across seeds?",
+    epilog="Start with: seedspread audit results.csv  (it suggests the options)",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

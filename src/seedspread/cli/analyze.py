@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from seedspread.study.store_questions import RecordedQuestion
     from seedspread.tables.sources.collect import Collected
 
-Study = Annotated[str | None, "For a store: the study to audit, by name or .toml; the only one by default."]
-_Equivalence = Annotated[float, "Variances that differ by no more than this factor count as alike."]
+Study = Annotated[str | None, "Study, by name or .toml file, if a store has several."]
+_Equivalence = Annotated[float, "Variances within this factor of each other count as the same."]
 
 
 @with_options()
@@ -50,27 +50,31 @@ def audit(
     asked: TableOptions,
     study: Study = None,
     level: Level = 0.95,
-    chance: Annotated[float | None, "The score of a run that has learnt nothing."] = None,
-    test_size: Annotated[int | None, "Test examples, for the sampling floor."] = None,
+    chance: Annotated[float | None, "Score of a run that has learned nothing; such runs have failed."] = None,
+    test_size: Annotated[int | None, "Number of test examples, for the test-set noise."] = None,
     equivalence: _Equivalence = 2.0,
     scale: Annotated[
-        str | None, "Judge `log` (losses, times) or `logit` (shares near 0 or 1) of the values instead."
+        str | None, "Compare on a log scale (losses, times) or logit (shares near 0 or 1)."
     ] = None,
-    n: Annotated[str | None, "For a table of means ± sd: the seeds behind each, or their column."] = None,
+    n: Annotated[
+        str | None, "For a table of means ± sd: seeds behind each, or the column with their number."
+    ] = None,
     sd_is: SdIs = "sd",
-    factors: Annotated[str | None, "Columns, such as opt,aug,lr: what does each do to the spread?"] = None,
-    interactions: Annotated[int, "With --factors: how many may interact."] = 2,
-    sigma: Annotated[float | None, "A claimed sd: is the spread that?"] = None,
-    sd_below: Annotated[float | None, "Is the sd below this?"] = None,
+    factors: Annotated[
+        str | None, "Several factors at once, such as opt,aug,lr: which of them change the spread?"
+    ] = None,
+    interactions: Annotated[int, "With --factors: how many of them may interact."] = 2,
+    sigma: Annotated[float | None, "A claimed sd: is it compatible with these runs?"] = None,
+    sd_below: Annotated[float | None, "Is the sd below this value?"] = None,
     review: Review = False,
-    details: Annotated[bool, "Every comparison and test."] = False,
-    explain: Annotated[bool, "Why each test, and what it assumes."] = False,
-    oneline: Annotated[bool, "One line per comparison, for a chat."] = False,
-    plot: Annotated[Path | None, "Draw the spread: .png, .pdf or .svg."] = None,
+    details: Annotated[bool, "Print all comparisons and tests."] = False,
+    explain: Annotated[bool, "Print why each test was chosen and what it assumes."] = False,
+    oneline: Annotated[bool, "Print one line per comparison, for a chat."] = False,
+    plot: Annotated[Path | None, "Draw the runs: .png, .pdf or .svg."] = None,
     form: Form = "text",
     json: Json = False,
 ) -> None:
-    """Did a change alter the spread over seeds? From any table of per-seed results."""
+    """Did a change alter how much results spread across seeds? From a table with one row per run."""
     from seedspread.analysis.audit import audit as run_audit
     from seedspread.render.terminal import Terminal
 
@@ -162,8 +166,10 @@ def _scale(name: str | None) -> "Scale | None":
 
 
 def check(
-    values: Annotated[list[str], argument("0.291±0.047 0.316±0.004: the first is the baseline.")],
-    n: Annotated[list[int] | None, "Seeds behind each value; once, or once for each."] = None,
+    values: Annotated[
+        list[str], argument("Means ± sd, such as 0.291±0.047 0.316±0.004. The first is the baseline.")
+    ],
+    n: Annotated[list[int] | None, "Seeds behind the values: once for all, or once for each."] = None,
     sd_is: SdIs = "sd",
     level: Level = 0.95,
     equivalence: _Equivalence = 2.0,
@@ -171,7 +177,7 @@ def check(
     form: Form = "text",
     json: Json = False,
 ) -> None:
-    """Did the spread change? From published means ± sd alone, without a table."""
+    """Did the spread change? From published means ± sd, without a table."""
     from seedspread.analysis.published import check as checked
 
     check_forms(form)
@@ -230,25 +236,25 @@ def _comparison(
 
 
 def seeds(
-    sd: Annotated[float | None, "The spread over seeds, for a standard error."] = None,
-    se: Annotated[float | None, "The standard error of the mean to reach."] = None,
-    ratio: Annotated[float | None, "The variance ratio to detect."] = None,
-    n: Annotated[int | None, "Seeds per arm, or in the first arm."] = None,
-    n_baseline: Annotated[int | None, "Seeds in the baseline arm, if different."] = None,
-    power: Annotated[float, "The chance of seeing the difference."] = 0.8,
-    alpha: Annotated[float, "The level of the test."] = 0.05,
-    shape: Annotated[str, "How values spread over seeds: normal, t5, skewed or bimodal."] = "normal",
-    blocks: Annotated[int, option("Runs of each seed in each arm.", min=1)] = 1,
+    sd: Annotated[float | None, "Standard deviation across seeds."] = None,
+    se: Annotated[float | None, "Standard error of the mean to reach; with --sd."] = None,
+    ratio: Annotated[float | None, "Variance ratio to detect."] = None,
+    n: Annotated[int | None, "Seeds per group: what can they detect?"] = None,
+    n_baseline: Annotated[int | None, "Seeds of the baseline, if different."] = None,
+    power: Annotated[float, "Probability of detecting it."] = 0.8,
+    alpha: Annotated[float, "Level of the test."] = 0.05,
+    shape: Annotated[str, "Distribution across seeds: normal, t5, skewed or bimodal."] = "normal",
+    blocks: Annotated[int, option("Runs per seed and group.", min=1)] = 1,
     pairs: Annotated[
-        float | None, "The arms share their seeds and correlate by this; omit it if they do not."
+        float | None, "Correlation between groups that share seeds. Omit if they do not."
     ] = None,
-    twins: Annotated[float, "How a seed's runs correlate across blocks."] = 0.0,
-    difference: Annotated[float | None, "The difference of two means to detect; with --sd."] = None,
-    margin: Annotated[float | None, "Show that two means differ by no more than this; with --sd."] = None,
-    drop: Annotated[float | None, "The drop for `gate` to detect; with --sd. --n is its past runs."] = None,
+    twins: Annotated[float, "Correlation between same-seed runs; with --blocks."] = 0.0,
+    difference: Annotated[float | None, "Difference of two means to detect; with --sd."] = None,
+    margin: Annotated[float | None, "Largest difference of two means that counts as none; with --sd."] = None,
+    drop: Annotated[float | None, "Drop for gate to detect; with --sd, and --n for its past runs."] = None,
     json: Json = False,
 ) -> None:
-    """How many seeds: for a mean (--sd with --se, --difference, --margin or --drop) or a ratio (--ratio)."""
+    """How many seeds do I need, for a variance ratio (--ratio) or a mean (--sd)?"""
     from seedspread.analysis.seeds import seed_budget
     from seedspread.stats.planning import Design
 
@@ -262,31 +268,34 @@ def seeds(
         say_prose(budget.text)
 
 
-_SetGroup = Annotated[str | None, "The column whose levels are a set's arms."]
+_SetGroup = Annotated[str | None, "Column whose levels are the groups of each set."]
 
 
 @with_options(value=OneValue, group=_SetGroup)
 def compare(
     sources: Annotated[
         list[str],
-        argument("Two sets of runs or more, compared with the first: stores, tables, what `collect` reads."),
+        argument("Two or more sets of runs: tables, stores or other tools' logs. The first is the baseline."),
     ],
     studies: Annotated[
         list[str] | None,
-        option("The study of each store: once for all, or once for each; of one store two.", "--study"),
+        option(
+            "Study of the stores: once for all, or once for each. Twice to compare two studies of one store.",
+            "--study",
+        ),
     ] = None,
     *,
     asked: TableOptions,
     level: Level = 0.95,
     equivalence: Annotated[
-        float, "Variances, or ratios, that differ by no more than this factor count as alike."
+        float, "Variances, or ratios, within this factor of each other count as the same."
     ] = 2.0,
-    details: Annotated[bool, "Every test of the spread."] = False,
+    details: Annotated[bool, "Print all tests."] = False,
     plot: Annotated[Path | None, "Draw the ratios: .png, .pdf or .svg."] = None,
     form: Form = "text",
     json: Json = False,
 ) -> None:
-    """The same question of two sets of runs: did the spread change, and do their answers agree?"""
+    """Compare sets of runs: did the spread change, and do their answers agree?"""
     from seedspread.render.terminal import Terminal
     from seedspread.study.store_questions import compare as run_compare
 
@@ -307,26 +316,27 @@ _COMPONENTS_OPTIONS = (
     "value", "group", "baseline", "block", "by", "where", "last", "best", "wide", "metric_column", "sheet",
     "at", "no_steps",
 )  # fmt: skip
-_ComponentsBaseline = Annotated[str | None, "The level to compare the others with; by default every pair."]
+_ComponentsBaseline = Annotated[str | None, "Level to compare the others with. Default: every pair."]
 
 
 @with_options(_COMPONENTS_OPTIONS, value=OneValue, baseline=_ComponentsBaseline)
 def components(
     table: Annotated[
-        str, argument("A .csv, .tsv or .parquet file, a folder of runs, or what `collect` reads.")
+        str, argument("A table with one row per run, a store of runs, or another tool's log (see collect).")
     ],
     asked: TableOptions,
-    seed: Annotated[str | None, "The column with the seed."] = None,
-    stream: Annotated[list[str] | None, "A column with the seed of one stream; may be repeated."] = None,
-    test_size: Annotated[int | None, "Test examples, for the test set's floor."] = None,
-    level: Level = 0.95,
-    study: Annotated[
-        str | None, "For a store: the study, or the collection of studies, by name or .toml."
+    seed: Annotated[str | None, "Column with the seed."] = None,
+    stream: Annotated[
+        list[str] | None,
+        "Column with the seed of one source of randomness, such as init. Repeat for several.",
     ] = None,
+    test_size: Annotated[int | None, "Number of test examples, for the test-set noise."] = None,
+    level: Level = 0.95,
+    study: Annotated[str | None, "Study, or collection of studies, by name or .toml file."] = None,
     form: Form = "text",
     json: Json = False,
 ) -> None:
-    """Does the variance sit between seeds, in one of their streams, or in same-seed noise? Per arm."""
+    """Split the variance: between seeds, by source of randomness, and noise between same-seed runs."""
     from seedspread.analysis.components import components as split
 
     check_forms(form)
@@ -363,28 +373,30 @@ _GATE = (
     "value", "group", "seed", "no_seed", "by", "where", "last", "best", "wide", "metric_column", "sheet",
     "at", "no_steps", "higher", "lower",
 )  # fmt: skip
-_GateGroup = Annotated[str | None, "A column, such as test, whose levels are judged apart."]
+_GateGroup = Annotated[str | None, "Column, such as test, whose levels are judged separately."]
 
 
 @with_options(_GATE, group=_GateGroup)
 def gate(
     history: Source,
-    new: Annotated[str | None, argument("The runs to judge; without them, a bound.")] = None,
+    new: Annotated[
+        str | None, argument("Runs to judge. Without them: the bound that new runs must reach.")
+    ] = None,
     *,
     asked: TableOptions,
     alpha: Annotated[
-        float, option("Healthy runs that may fail, as a share.", "--alpha", "--false-alarms")
+        float, option("Share of healthy runs that may fail.", "--alpha", "--false-alarms")
     ] = 0.05,
-    confidence: Annotated[float, "The confidence of the bound."] = 0.95,
-    margin: Annotated[float | None, "An acceptable drop: pass if the mean is shown to drop by less."] = None,
-    two_sided: Annotated[bool, "Any change is bad, not only a drop."] = False,
-    chance: Annotated[float | None, "The score of a run that has learned nothing."] = None,
-    study: Annotated[str | None, "For stores: the study, by name."] = None,
-    details: Annotated[bool, "How each was judged."] = False,
+    confidence: Annotated[float, "Confidence of the bound."] = 0.95,
+    margin: Annotated[float | None, "Acceptable drop: pass only if the mean provably drops by less."] = None,
+    two_sided: Annotated[bool, "Fail on any change, not only on a drop."] = False,
+    chance: Annotated[float | None, "Score of a run that has learned nothing."] = None,
+    study: Annotated[str | None, "Study, by name, if a store has several."] = None,
+    details: Annotated[bool, "Print how each was judged."] = False,
     form: Form = "text",
     json: Json = False,
 ) -> None:
-    """Do new runs pass, judged by past ones? Exit status 0: pass, 1: fail, 2: error, 3: can't tell."""
+    """Do new runs pass, judged by past ones? For CI: exit status 0 pass, 1 fail, 3 can't tell, 2 error."""
     from seedspread.analysis.gate import gate as judge
 
     check_forms(form)
@@ -406,15 +418,15 @@ _CURVES = ("group", "block", "seed", "by", "where", "metric_column", "sheet")
 @with_options(_CURVES)
 def curves(
     table: Source,
-    metric: Annotated[str, "What was logged over training."],
+    metric: Annotated[str, "Metric that was logged over training."],
     asked: TableOptions,
-    step: Annotated[str | None, "The column that counts steps."] = None,
-    out: Annotated[Path | None, "Write the curves: .pdf, .png, .svg or .csv."] = None,
+    step: Annotated[str | None, "Column with the step."] = None,
+    out: Annotated[Path | None, "Save the curves: .pdf, .png, .svg or .csv."] = None,
     study: Study = None,
     level: Level = 0.95,
     json: Json = False,
 ) -> None:
-    """Mean and spread across seeds over training, for runs of unequal length and unequal steps."""
+    """Plot mean and spread across seeds over training."""
     from seedspread.analysis.curves import curves as run_curves
     from seedspread.analysis.curves import is_csv
 
@@ -447,18 +459,22 @@ def collect(
             "CSV, Optuna (database, journal), or JSON files."
         ),
     ],
-    metric: Annotated[list[str] | None, "The metric to read from each run; may be repeated."] = None,
-    at: Annotated[str, "last, best or step=N."] = "last",
-    out: Annotated[Path | None, "The table: .csv, .tsv or .parquet."] = None,
-    kind: Annotated[str | None, "What the source is, if that is ambiguous."] = None,
-    higher: Annotated[bool, option("For --at best.", "--higher-is-better")] = False,
-    lower: Annotated[bool, option("For --at best.", "--lower-is-better")] = False,
+    metric: Annotated[list[str] | None, "Metric to read from each run. Repeat for several."] = None,
+    at: Annotated[str, "Which step: last, best or step=N."] = "last",
+    out: Annotated[Path | None, "Table to write: .csv, .tsv or .parquet."] = None,
+    kind: Annotated[str | None, "Kind of source, if it is ambiguous."] = None,
+    higher: Annotated[
+        bool, option("With --at best: higher values are better.", "--higher-is-better")
+    ] = False,
+    lower: Annotated[bool, option("With --at best: lower values are better.", "--lower-is-better")] = False,
     all_parameters: Annotated[bool, "Keep parameters that are the same in every run."] = False,
-    keep_duplicates: Annotated[bool, "Keep runs with the parameters and seed of a later one."] = False,
-    pattern: Annotated[str | None, "Columns from paths: '{model}/seed-{seed}/results.json'."] = None,
-    json: Annotated[bool, "Print what was found as JSON."] = False,
+    keep_duplicates: Annotated[
+        bool, "Keep runs that a later one with the same parameters and seed repeats."
+    ] = False,
+    pattern: Annotated[str | None, "Columns from paths, such as '{model}/seed-{seed}/results.json'."] = None,
+    json: Annotated[bool, "Print JSON."] = False,
 ) -> None:
-    """Make a table of results that other tools have logged: one row per run."""
+    """Make a table, one row per run, from what MLflow, W&B and other tools have logged."""
     from seedspread.render.table import without_formula
     from seedspread.tables.sources import collect as collecting
     from seedspread.tables.sources.collect import check_ending, for_spreadsheets, summary, write_table

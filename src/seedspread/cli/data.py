@@ -14,7 +14,7 @@ app = typer.Typer(help="List, fetch and check the datasets.", no_args_is_help=Tr
 @app.command("list")
 @described
 def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
-    """Show which datasets are present, where, and how large they are."""
+    """List the datasets: which are here, where, and how large."""
     from seedspread.cff.datasets import DATASETS, fetch_command, presence
 
     datasets = [presence(source, data_dir) for source in DATASETS.values()]
@@ -37,7 +37,7 @@ def fetch(
     name: Annotated[str, argument("cifar10, cifar100, svhn or fashion-mnist.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Download a dataset from its official address; checked, and written whole or not at all."""
+    """Download a dataset from its official address, and check it."""
     require_extra("train", "seedspread data fetch", "pooch", "requests")
     from seedspread.cff.data.fetch import fetch as download
     from seedspread.cff.data.fetch import is_complete
@@ -55,12 +55,12 @@ def fetch(
 @app.command("check")
 @described
 def check(
-    names: Annotated[list[str] | None, argument("Which datasets; by default all that are present.")] = None,
+    names: Annotated[list[str] | None, argument("Datasets to check. Default: all that are here.")] = None,
     data_dir: DataDir = None,
     allow_partial: Annotated[bool, option("Accept a partial dataset.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare content with the official data; exit 1 unless all of it is right."""
+    """Compare datasets with the official content. Exit status 1 if one differs."""
     require_extra("train", "seedspread data check", "torch")
     from seedspread.cff.data.dataset import verify
     from seedspread.cff.datasets import DATASETS, dataset_info, presence

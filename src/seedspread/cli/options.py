@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
+from typer.models import OptionInfo
 
 from seedspread.errors import SeedspreadError, printable
 
@@ -29,15 +30,15 @@ def argument(text: str) -> Any:
     return typer.Argument(help=text)
 
 
-Json = Annotated[bool, "Print the result as JSON."]
-Form = Annotated[str, option("text, markdown or latex.", "--format")]
+Json = Annotated[bool, "Print JSON."]
+Form = Annotated[str, option("Print text, markdown or latex.", "--format")]
 DataDir = Annotated[
     Path | None,
-    option("The data folder; by default SEEDSPREAD_DATA, or your cache folder.", show_default=False),
+    option("Data folder. Default: SEEDSPREAD_DATA, or your cache folder.", show_default=False),
 ]
-SdIs = Annotated[str, "What follows ±: sd (with n - 1), population (an sd with n) or se (of the mean)."]
+SdIs = Annotated[str, "What follows ±: sd, population (an sd with n, not n - 1) or se (standard error)."]
 Review = Annotated[bool, "Four lines to paste into a review."]
-Level = Annotated[float, "The level of the intervals."]
+Level = Annotated[float, "Level of the intervals."]
 
 
 def check_forms(form: str, plot: Path | None = None, values: Sequence[str] | None = None) -> None:
@@ -56,44 +57,51 @@ def check_forms(form: str, plot: Path | None = None, values: Sequence[str] | Non
 Source = Annotated[
     str,
     argument(
-        "A .csv, .tsv, .txt, .md, .tex, .html, .json, .jsonl, .xlsx or .parquet file, - for standard "
-        "input, a folder of runs, or what `collect` reads."
+        "A file (.csv, .tsv, .txt, .md, .tex, .html, .json, .jsonl, .xlsx, .parquet), - for standard "
+        "input, a store of runs, or another tool's log (see collect)."
     ),
 ]
 # For commands that take a single --value.
-OneValue = Annotated[str | None, "The column with one number per run."]
+OneValue = Annotated[str | None, "Column with one number per run."]
 
 
 @dataclass(frozen=True)
 class TableOptions:
     """What a user asks of a table: every field is an option of the commands under `with_options`."""
 
-    value: Annotated[list[str] | None, "The column with one number per run; may be repeated."] = None
-    group: Annotated[str | None, "The column whose levels are compared."] = None
+    value: Annotated[list[str] | None, "Column with one number per run. Repeat for several."] = None
+    group: Annotated[str | None, "Column whose levels are compared, such as optimizer."] = None
     baseline: Annotated[
-        str | None, "The level to compare with; by default the first of two, or every pair."
+        str | None, "Level to compare the others with. Default: the first of two, else every pair."
     ] = None
-    block: Annotated[list[str] | None, "A column that tells runs of one seed apart; may be repeated."] = None
-    seed: Annotated[str, "The column with the seed; its usual names are found too."] = "seed"
-    no_seed: Annotated[bool, "Every row is a run of its own."] = False
+    block: Annotated[
+        list[str] | None,
+        "Column varied within a seed (e.g. precision). Runs that share a seed count as one.",
+    ] = None
+    seed: Annotated[str, "Column with the seed. Its usual names are recognized."] = "seed"
+    no_seed: Annotated[bool, "Every row is an independent run."] = False
     by: Annotated[
-        list[str] | None, "A column, such as dataset, whose levels are analyzed separately; may be repeated."
+        list[str] | None, "Column, such as dataset, whose levels are analyzed separately. Repeat for several."
     ] = None
     where: Annotated[
-        list[str] | None, "Take rows such as 'step == 4000 and task in (a, b)'; may be repeated."
+        list[str] | None, "Rows to use, such as 'step == 4000 and task in (a, b)'. Repeat to narrow further."
     ] = None
-    last: Annotated[str | None, "Keep of each run the row where this column, the step, is largest."] = None
-    best: Annotated[str | None, "Keep of each run the row where this column is best."] = None
-    wide: Annotated[str | None, "The columns that hold one seed each: 'seed_*'; alone it finds them."] = None
-    metric_column: Annotated[str | None, "The column that names the metric, of which --value is one."] = None
-    sheet: Annotated[str | None, "The sheet of an Excel file; the first by default."] = None
-    at: Annotated[str, "For runs that another tool logged by step: last, best or step=N."] = "last"
-    unpaired: Annotated[bool, "Equal seeds of two groups make no pair (two codebases)."] = False
-    no_steps: Annotated[bool, "A column such as epochs is a setting of runs, not their step."] = False
-    higher: Annotated[bool, option("The value is better when higher.", "--higher-is-better")] = False
-    lower: Annotated[
-        bool, option("The value is better when lower; by default its name decides.", "--lower-is-better")
+    last: Annotated[str | None, "Column, such as step: keep each run's row with the largest value."] = None
+    best: Annotated[str | None, "Column, such as val_acc: keep each run's best row."] = None
+    wide: Annotated[
+        str | None, "One column per seed: their pattern, such as 'seed_*'. Without one they are found."
+    ] = None
+    metric_column: Annotated[
+        str | None, "Column with the metric's name, for tables with a row per metric."
+    ] = None
+    sheet: Annotated[str | None, "Sheet of an Excel file. Default: the first."] = None
+    at: Annotated[str, "Which step of another tool's log: last, best or step=N."] = "last"
+    unpaired: Annotated[bool, "Do not pair groups by seed, e.g. if they come from two codebases."] = False
+    no_steps: Annotated[bool, "Columns such as epochs are settings, not steps."] = False
+    higher: Annotated[
+        bool, option("Higher values are better. Default: by the column's name.", "--higher-is-better")
     ] = False
+    lower: Annotated[bool, option("Lower values are better.", "--lower-is-better")] = False
 
     def __post_init__(self) -> None:
         if self.no_seed and self.seed != "seed":
@@ -180,6 +188,24 @@ def with_options(
     return decorate
 
 
+# What follows an option in a help: by its type, and for a text by its name.
+_WORDS = {int: "N", float: "X", Path: "PATH"}
+_COLUMNS = (
+    "value",
+    "group",
+    "block",
+    "by",
+    "seed",
+    "metric_column",
+    "last",
+    "best",
+    "stream",
+    "item",
+    "step",
+)
+_NAMED = dict.fromkeys(_COLUMNS, "COLUMN") | {"baseline": "LEVEL", "wide": "PATTERN", "where": "CONDITION"}
+
+
 def described(
     command: Callable[..., None], given: Iterable[inspect.Parameter] | None = None
 ) -> Callable[..., None]:
@@ -190,10 +216,17 @@ def described(
     parameters = list(inspect.signature(command).parameters.values() if given is None else given)
     for place, one in enumerate(parameters):
         text = getattr(one.annotation, "__metadata__", (None,))[0]
+        if text is None:
+            continue
+        kind = one.annotation.__origin__
         if isinstance(text, str):
-            kind = one.annotation.__origin__
             names = [f"--{one.name.replace('_', '-')}"] if kind is bool else []
-            parameters[place] = one.replace(annotation=Annotated[kind, option(text, *names)])
+            text = option(text, *names)
+            parameters[place] = one.replace(annotation=Annotated[kind, text])
+        if isinstance(text, OptionInfo) and text.metavar is None:
+            while get_args(kind):  # of `list[str] | None`
+                kind = get_args(kind)[0]
+            text.metavar = _NAMED.get(one.name, "TEXT") if kind is str else _WORDS.get(kind)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     return command
@@ -208,16 +241,15 @@ def direction(higher: bool, lower: bool) -> Literal["higher", "lower"] | None:
 
 Implementation = Annotated[
     Literal["fast", "plain", "native"] | None,
-    "All engines: how the paper's training is computed, part of a run's identity; native takes a "
-    "C++ compiler. By default what the store's record says, or the study.",
+    "How the paper's training is computed; native needs a C++ compiler. Default: as the store was begun.",
 ]
 Seeds = Annotated[
     str | None,
-    option("Seeds in place of the study's: 5 for 1 to 5, or a list such as 3,7.", metavar="N|LIST"),
+    option("Seeds to use instead of the study's: 5 means 1 to 5; or a list such as 3,7.", metavar="N|LIST"),
 ]
 Settings = Annotated[
     list[str] | None,
-    option("A setting in place of the study's; may be repeated.", "--set", metavar="FIELD=VALUE"),
+    option("Change a setting of the study. Repeat for several.", "--set", metavar="FIELD=VALUE"),
 ]
 
 
@@ -225,27 +257,30 @@ Settings = Annotated[
 class EngineOptions:
     """Where and how runs are run: every field but the first is an option of some engines."""
 
-    backend: Annotated[str, "Where: local, ray or slurm."] = "local"
+    backend: Annotated[str, "Where to run: local, ray or slurm."] = "local"
     workers: Annotated[
-        int | None, option("local, slurm: how many at once; on local one per core by default.", min=1)
+        int | None, option("local, slurm: runs at once. Default on local: one per core.", min=1)
     ] = None
     threads: Annotated[
-        int | None, option("local: CPU threads per run; the study's by default, or 1.", min=1)
+        int | None, option("local: CPU threads per run. Default: the study's, or 1.", min=1)
     ] = None
     cpus_per_run: Annotated[
-        int | None, option("ray, slurm: CPUs per run, and its threads; the study's by default, or 1.", min=1)
+        int | None, option("ray, slurm: CPUs and threads per run. Default: the study's, or 1.", min=1)
     ] = None
     gpus_per_run: Annotated[
         float | None,
-        option("local, ray, slurm: GPUs per run; on local and ray 0.25 lets four share one.", min=0),
+        option("GPUs per run. On local and ray, 0.25 lets four runs share one.", min=0),
     ] = None
-    address: Annotated[str | None, "ray: an existing cluster, such as auto."] = None
-    partition: Annotated[str | None, "slurm: the partition."] = None
+    address: Annotated[str | None, "ray: address of a running cluster, such as auto."] = None
+    partition: Annotated[str | None, "slurm: partition."] = None
     slurm: Annotated[
-        str | None, option("slurm: more of sbatch's, such as account=x,mem=8G.", metavar="NAME=VALUE,...")
+        str | None,
+        option("slurm: further sbatch options, such as account=x,mem=8G.", metavar="NAME=VALUE,..."),
     ] = None
-    minutes: Annotated[int | None, option("slurm: the time limit of a job; 720 by default.", min=1)] = None
-    wait: Annotated[bool | None, option("slurm: wait for the jobs; the default.", show_default=False)] = None
+    minutes: Annotated[int | None, option("slurm: time limit of a job. Default: 720.", min=1)] = None
+    wait: Annotated[
+        bool | None, option("slurm: wait for the jobs (default), or submit and return.", show_default=False)
+    ] = None
 
     def executor(self) -> "Executor":
         from seedspread.study.study import executor_named

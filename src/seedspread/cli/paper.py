@@ -4,15 +4,15 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
-from seedspread.cli.options import Json, argument, option, say, say_json, say_result
+from seedspread.cli.options import Json, argument, option, say, say_json, say_prose, say_result
 from seedspread.errors import SeedspreadError, require_extra
 
 
 def quickstart(
-    store: Annotated[Path, "The folder of results."] = Path("quickstart"),
-    workers: Annotated[int | None, option("Runs at once; all cores by default.", min=1)] = None,
+    store: Annotated[Path, "Folder of results."] = Path("quickstart"),
+    workers: Annotated[int | None, option("Runs at once. Default: one per core.", min=1)] = None,
 ) -> None:
-    """The whole pipeline in miniature on the embedded sample: train, audit, report. About a minute."""
+    """Train, audit and report in miniature, on a sample that is included. About a minute."""
     require_extra("train", "seedspread quickstart")
     require_extra("report", "its report")
     from seedspread.paper import quickstart as miniature
@@ -28,26 +28,28 @@ def quickstart(
         result = miniature.quickstart(store, workers, progress, implementation)
     say(result.to_text(width=min(Terminal().width, 110)))
     for line in miniature.what_it_shows(result):
-        say(line)
-    say(f"Every test, and the reasons: {shlex.join(['seedspread', 'audit', str(store), '--explain'])}")
+        say_prose(line)
+    say(f"All tests, and why: {shlex.join(['seedspread', 'audit', str(store), '--explain'])}")
     say(f"Report: {store / 'report.html'}")
 
 
 def train(
     config: Annotated[str, argument("A preset, such as quickstart or mini/cifar10, or a .toml file.")] = "",
     settings: Annotated[
-        list[str] | None, option("A field, such as objective.margin_type=subtract.", "--set")
+        list[str] | None,
+        option("Change a field, such as objective.margin_type=subtract. Repeat for several.", "--set"),
     ] = None,
-    seed: Annotated[int | None, option("The run's seed.", min=0)] = None,
+    seed: Annotated[int | None, option("Seed of the run.", min=0)] = None,
     continued: Annotated[
-        Path | None, option("Continue this finished run for more epochs: --set training.epochs=20.", "--from")
+        Path | None,
+        option("Continue a finished run for more epochs, such as --set training.epochs=20.", "--from"),
     ] = None,
-    out: Annotated[Path | None, "The run's folder; the default is runs/KEY."] = None,
+    out: Annotated[Path | None, "Folder of the run. Default: runs/KEY."] = None,
     resume: Annotated[bool, "Resume from the last checkpoint, if there is one."] = False,
-    data_dir: Annotated[Path | None, "The data folder."] = None,
+    data_dir: Annotated[Path | None, "Data folder."] = None,
     implementation: Annotated[
         Literal["fast", "plain", "native"] | None,
-        "How the run is computed; native needs a C++ compiler. Short for --set.",
+        "How the run is computed; native needs a C++ compiler.",
     ] = None,
     json: Json = False,
 ) -> None:
@@ -81,7 +83,7 @@ def train(
     say(f"Next:  {shlex.join(['seedspread', 'diagnose', str(folder)])}")
 
 
-def diagnose(run_dir: Annotated[Path, argument("The folder of a finished run.")], json: Json = False) -> None:
+def diagnose(run_dir: Annotated[Path, argument("Folder of a finished run.")], json: Json = False) -> None:
     """Show a run's layers (margin, rate, gradient norm) and what to do about its margin."""
     from seedspread.cff.diagnosis import diagnose as diagnose_run
 
@@ -92,7 +94,7 @@ def verify_paper(
     only: Annotated[str | None, "Show one verdict only: reproduces, differs or 'not derivable'."] = None,
     json: Json = False,
 ) -> None:
-    """Recompute every number of the paper from its own per-seed values, and say which hold."""
+    """Recompute every number in the paper from its per-seed values: which hold?"""
     from rich.text import Text
 
     from seedspread.paper.check import SECTIONS, VERDICTS, answer, as_values, check_paper, summary

@@ -15,36 +15,32 @@ if TYPE_CHECKING:
 Studies = Annotated[
     list[str] | None,
     option(
-        "Report on this study, by name or .toml; may be repeated. By default all that the store records.",
+        "Study to report on, by name or .toml file. Repeat for several. Default: all of the store.",
         "--study",
     ),
 ]
-Value = Annotated[
-    str | None, "The metric, or a table's column with one number per run; a study's own by default."
-]
-DataDir = Annotated[Path | None, "The data folder, for --study on partial data."]
+Value = Annotated[str | None, "Metric, or the table's column with one number per run. Default: the study's."]
+DataDir = Annotated[Path | None, "Data folder, for --study on partial data."]
 
 
 @with_options(value=Value)
 def report(
     source: Annotated[
         str | None,
-        argument(
-            "A store of runs, a table with one row per run (.csv, .tsv, .parquet), or what `collect` reads."
-        ),
+        argument("A store of runs, a table with one row per run, or another tool's log (see collect)."),
     ] = None,
     out: Annotated[
-        Path | None, "The page to write; report.html unless only pictures or tables are wanted."
+        Path | None, "Page to write. Default: report.html, unless only figures or tables are asked for."
     ] = None,
     study: Studies = None,
-    figures: Annotated[Path | None, "A folder for all figures (PDF, PNG), with captions."] = None,
-    tables: Annotated[Path | None, "A folder for all tables (LaTeX with booktabs, CSV)."] = None,
+    figures: Annotated[Path | None, "Folder for all figures (PDF, PNG), with captions."] = None,
+    tables: Annotated[Path | None, "Folder for all tables (LaTeX with booktabs, CSV)."] = None,
     data_dir: DataDir = None,
     *,
     asked: TableOptions,
-    json: Annotated[bool, "Print the answer as JSON."] = False,
+    json: Annotated[bool, "Print JSON."] = False,
 ) -> None:
-    """Write a page with the answer, every table and every figure: one file that opens offline."""
+    """Write a page with the answer, tables and figures: one file that opens offline."""
     require_extra("report", "seedspread report")
     from rich.text import Text
 
@@ -113,13 +109,13 @@ def _material(
 
 def serve(
     store: Annotated[str, argument("A store of runs.")],
-    host: Annotated[str, "The address to listen on; this machine only by default."] = "127.0.0.1",
-    port: Annotated[int, option("The port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    host: Annotated[str, "Address to listen on. Default: this machine only."] = "127.0.0.1",
+    port: Annotated[int, option("Port; 0 takes a free one.", min=0, max=65535)] = 8000,
     study: Studies = None,
     value: Value = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show the report of a store while a study runs: new runs appear by themselves."""
+    """Show the report in a browser while a study runs."""
     require_extra("report", "seedspread serve")
     from seedspread.render.terminal import Terminal
     from seedspread.report.page import Report
@@ -149,10 +145,10 @@ def serve(
 
 
 def docs(
-    page: Annotated[str | None, argument("The page to read; without one, all are listed.")] = None,
-    examples: Annotated[Path | None, "Write the examples into this new folder, ready to run."] = None,
+    page: Annotated[str | None, argument("Page to read. Without one, the pages are listed.")] = None,
+    examples: Annotated[Path | None, "Copy the examples into this new folder."] = None,
 ) -> None:
-    """Read the documentation, offline: which pages and examples there are, or one of them."""
+    """Read the documentation offline."""
     from seedspread.pages import copy_examples, page_named, pages, title
 
     if examples is not None:

@@ -29,9 +29,20 @@ if TYPE_CHECKING:
     from seedspread.study.plan import Plan
     from seedspread.study.spec import StudySpec
 
-StudyName = Annotated[str, argument("A study, such as mini/cifar10-factorial, or a .toml file.")]
-StoreOption = Annotated[Path, "The folder of results."]
-AcceptChanged = Annotated[bool, "Keep runs whose input files have changed since."]
+StudyName = Annotated[
+    str, argument("A study file (.toml), or the name of a shipped study such as quickstart.")
+]
+StoreOption = Annotated[Path, "Folder of results."]
+AcceptChanged = Annotated[bool, "Keep runs although their code or input files have changed since."]
+
+
+def _run_command(
+    study: str, seeds: str | None, settings: list[str] | None, store: Path, data_dir: Path | None
+) -> str:
+    """Return the command that runs a study as it was asked for."""
+    varied = [*(["--seeds", seeds] if seeds else []), *(w for s in settings or [] for w in ("--set", s))]
+    data = ["--data-dir", str(data_dir)] if data_dir else []
+    return shlex.join(["seedspread", "run", study, *varied, "--store", str(store), *data])
 
 
 def _varied(study: str, seeds: str | None, settings: list[str] | None) -> str:
@@ -51,8 +62,11 @@ def plan(
     implementation: Implementation = None,
     json: Json = False,
 ) -> None:
-    """Show which runs a study names, which are there already, and how long the rest will take."""
+    """List a study's runs: what is done, what is missing, and how long that takes."""
+    from rich.text import Text
+
     from seedspread.render.terminal import Terminal
+    from seedspread.runs.store import FINISHED
     from seedspread.study import display
     from seedspread.study.plan import Estimate, Plan
     from seedspread.study.sequential import named
@@ -79,19 +93,22 @@ def plan(
 
         expected = [named(made, name, expectation(facts)) for name, facts in sequential.items()]
     console = Terminal()
+    asked = [line for one in made.recorded() for line in one.asked if not made.study.included]
+    console.print(Text(made.study.title, style="bold"), *map(Text, asked), sep="\n")
+    source = why if seconds is None else estimate.source
+    for line in (display.time_needed(states, seconds, source), *display.changed_inputs(made)):
+        console.print(line)
     console.print(display.plan_table(made, states))
     notes = [*([made.study.note] if made.study.note else []), *made.notes()]
-    changes = [*display.changed_inputs(made), *display.lacking(made)]
     for line in [
-        *(line for one in made.recorded() for line in one.asked if not made.study.included),
-        *display.more_cells(made),
-        *display.sharing(made),
-        *notes,
-        *expected,
-        display.time_needed(states, seconds, why if seconds is None else estimate.source),
-        *changes,
-    ]:
+        *display.more_cells(made), *display.sharing(made), *notes, *expected, *display.lacking(made)
+    ]:  # fmt: skip
         console.print(line)
+    if any(state.state not in (*FINISHED, "failed") for state in states.values()):
+        command = _run_command(study, seeds, settings, store, data_dir)
+        more = f" --implementation {implementation}" if implementation else ""
+        more += " --accept-changed" if accept_changed else ""
+        console.print(f"Next: {command}{more}", soft_wrap=True)
 
 
 def _sequential(made: "Plan") -> "dict[str, dict[str, Any]]":
@@ -104,13 +121,13 @@ def _sequential(made: "Plan") -> "dict[str, dict[str, Any]]":
 
     cells = {part.name: len(part.cells) for part in made.study.parts}
     out = {}
-    with Terminal(stderr=True).status("simulating the levels of the looks ...") as shown:
+    with Terminal(stderr=True).status("simulating the levels of the interim looks ...") as shown:
         for name, record in made.sequential.items():
             comparisons = comparisons_of(made, name)
             factor_for(
                 record.spec,
                 comparisons,
-                lambda done: shown.update(f"simulating the levels of the looks: {done:.0%} ..."),
+                lambda done: shown.update(f"simulating the levels of the interim looks: {done:.0%} ..."),
             )
             out[name] = sequential_facts(record, comparisons, cells[name])
     return out
@@ -145,7 +162,7 @@ def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
 def _revisions_study(
     words: list[str], revisions: str, seeds: str | None, metric: str | None, setup: str
 ) -> "StudySpec":
-    """The study of a command that was typed, one group per revision."""
+    """Return the study of a command that was typed, one group per revision."""
     from seedspread.runners.revisions import revision_names
     from seedspread.study.spec import StudySpec, Variation
 
@@ -171,41 +188,37 @@ def _revisions_study(
 def run(
     study: Annotated[
         list[str] | None,
-        argument(
-            "A study, such as mini/cifar10-factorial, or a .toml file; with --revisions, after --, a command."
-        ),
+        argument("A study file (.toml), or a shipped study such as quickstart. With --revisions: a command."),
     ] = None,
     store: StoreOption = Path("store"),
     *,
     engine: EngineOptions,
     data_dir: DataDir = None,
-    max_failures: Annotated[
-        int | None, option("All engines: stop once this many runs have failed.", min=1)
-    ] = None,
-    retry_failed: Annotated[bool, "All engines: try failed runs again."] = False,
-    keep_going: Annotated[bool, "All engines: run the rest even if the first runs all fail alike."] = False,
-    strict: Annotated[bool, "All engines: exit with status 3 if a run failed."] = False,
+    max_failures: Annotated[int | None, option("Stop once this many runs have failed.", min=1)] = None,
+    retry_failed: Annotated[bool, "Try failed runs again."] = False,
+    keep_going: Annotated[bool, "Run the rest even if the first runs all fail in the same way."] = False,
+    strict: Annotated[bool, "Exit with status 3 if a run failed."] = False,
     revisions: Annotated[
-        str | None, "Git revisions to compare, such as main..my-branch; . is as it lies."
+        str | None, "Git revisions to compare, such as main..my-branch. A dot is the working tree."
     ] = None,
     seeds: Seeds = None,
     settings: Settings = None,
     metric: Annotated[
         str | None,
-        option("With --revisions: the metric, and how its output shows it.", metavar="NAME[=REGEX]"),
+        option("With --revisions: the metric, and a pattern for it in the output.", metavar="NAME[=REGEX]"),
     ] = None,
-    setup: Annotated[str, "With --revisions: a shell line, run once per checkout."] = "",
+    setup: Annotated[str, "With --revisions: a shell line to run once per checkout."] = "",
     lease_seconds: Annotated[
-        float, option("All engines: take over a run whose worker has been silent for this long.", min=1)
+        float, option("Take over a run whose worker has been silent for this long.", min=1)
     ] = 120.0,
     force: Annotated[
-        bool, "All engines: allow other threads or another implementation than the study began with."
+        bool, "Allow other threads or another implementation than the study began with."
     ] = False,
     accept_changed: AcceptChanged = False,
     implementation: Implementation = None,
     json: Json = False,
 ) -> None:
-    """Run what a study is missing; safe to kill and to start again, here or elsewhere at once."""
+    """Run what is missing of a study. If interrupted, the same command resumes."""
     from seedspread.render.terminal import Terminal
     from seedspread.runs.studies import sequential_values
     from seedspread.study import loop
@@ -263,8 +276,8 @@ def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -
     missing, total = made.missing(), len(made.distinct)
     there, failed = total - len(missing), ""
     if without := progress.failed.keys() & missing.keys():  # others may have tried again and succeeded
-        failed = f", {len(without)} failed (--retry-failed tries them again)"
-    lines = [f"{there} of {total} runs are done ({len(progress.done)} of them now){failed}, in {store}"]
+        failed = f", {len(without)} failed (try again with --retry-failed)"
+    lines = [f"{there} of {total} runs are done ({len(progress.done)} new){failed}. Store: {store}"]
     lines += lacking(made)
     by_revision = any(name == "revision" for name, _ in made.runs[0].cell) and not made.study.metrics
     states = made.states()
@@ -281,9 +294,9 @@ def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -
             words += ["--group", "revision", "--baseline", str(made.runs[0].cell[0][1])]
             done = (made.store.run(key) for key in made.distinct if made.store.is_done(key))
             words += ["--value", next(str(name) for run in done for name in run.result()["metrics"])]
-        lines.append(f"audit them with: {shlex.join(words)}")
+        lines.append(f"Next: {shlex.join(words)}")
     if (store / REVISIONS).is_dir():
-        lines.append(f"the checkouts are in {store / REVISIONS}; delete them when you are done")
+        lines.append(f"Checkouts: {store / REVISIONS} (delete them when you are done)")
     return "\n".join(lines)
 
 
@@ -293,11 +306,11 @@ def status(
     settings: Settings = None,
     store: StoreOption = Path("store"),
     data_dir: DataDir = None,
-    watch: Annotated[bool, "Keep looking, until Ctrl-C."] = False,
-    verify: Annotated[bool, "Check every file of finished runs for edits and swaps."] = False,
+    watch: Annotated[bool, "Refresh until everything has ended."] = False,
+    verify: Annotated[bool, "Check that no file of finished runs was edited or swapped."] = False,
     json: Json = False,
 ) -> None:
-    """Show what is done, running, failed, collapsed and waiting, and the last line of each failure."""
+    """Show what is done, running, failed and waiting, and why runs failed."""
     from rich.console import Group
     from rich.live import Live
 
@@ -309,9 +322,7 @@ def status(
     if not store.is_dir():
         if store.exists():
             raise SeedspreadError(f"the store {store} is not a folder; name another with --store")
-        data = ["--data-dir", str(data_dir)] if data_dir else []
-        varied = [*(["--seeds", seeds] if seeds else []), *(w for s in settings or [] for w in ("--set", s))]
-        begin = shlex.join(["seedspread", "run", study, *varied, "--store", str(store), *data])
+        begin = _run_command(study, seeds, settings, store, data_dir)
         raise SeedspreadError(
             f"there is no store {str(store)!r}; name another with --store, or begin it: {begin}"
         )

@@ -32,25 +32,24 @@ def choose_implementation(store: Path) -> tuple[str | None, str]:
     recorded = recorded_study(Store(store), STUDY)
     if recorded is not None:
         begun = recorded.implementation
-        return begun, f"Implementation: {begun or 'fast'}, as it was begun."
+        return begun, f"Implementation: {begun or 'fast'}, as in the runs that are there."
     with Terminal(stderr=True).status("compiling the native kernel ..."):
         why = why_not()
     if why is None:
         return "native", "Implementation: native, a kernel compiled for this CPU."
-    return None, f"Implementation: fast. The native one is not to be had here: {why.rpartition(': ')[0]}."
+    return None, f"Implementation: fast. The native one is not available here: {why.rpartition(': ')[0]}."
 
 
 def what_it_shows(result: AuditResult) -> list[str]:
     """Return what so small a study can show, what it cannot, and what to run next."""
     c = result.comparisons[0]
     seeds = min(cell.n for cell in c.cells)
-    detectable = f"only variance ratios above {c.detectable:.1f}" if c.detectable else "hardly any ratio"
+    ratios = f"only variance ratios above {c.detectable:.1f}" if c.detectable else "hardly any ratio"
     return [
         "",
-        f"What this can show: with {seeds} seeds per arm {detectable} (or below the inverse) are likely to "
-        "be seen, in this model, on this sample.",
-        "What it cannot show: anything about the paper's effect, which is about a model 37 times larger, "
-        "trained 120 times longer on 80 times more images.",
-        "What to run next: seedspread plan mini/cifar10-factorial  (real CIFAR-10 in miniature, "
-        "about a minute a run), or paper/cifar10-factorial (GPUs).",
+        f"With {seeds} seeds per group, {ratios} (or below the inverse) are likely to be detected.",
+        "This says nothing about the paper's effect, which is about a model 37 times larger, trained 120 "
+        "times longer on 80 times more images.",
+        "Next: seedspread plan mini/cifar10-factorial  (CIFAR-10 in miniature, about a minute per run), or "
+        "paper/cifar10-factorial (GPUs).",
     ]

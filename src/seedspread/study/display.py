@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 from rich.console import Group, RenderableType
@@ -33,7 +34,7 @@ _CELLS_LISTED = 500
 
 
 def plan_table(plan: Plan, states: dict[str, RunState]) -> FittedTable:
-    return to_rich(plan.overview(states, _CELLS_LISTED))
+    return to_rich(replace(plan.overview(states, _CELLS_LISTED), title=""))
 
 
 def more_cells(plan: Plan) -> list[str]:
@@ -42,32 +43,36 @@ def more_cells(plan: Plan) -> list[str]:
 
 
 def sharing(plan: Plan) -> list[str]:
-    """How many runs are named, how many are distinct, and which cells share some."""
-    named, distinct = len(plan.runs), len(plan.distinct)
-    if named == distinct:
-        return [f"{named} runs are named, {distinct} are distinct."]
+    """Runs that several cells name: how many there are, and which cells share them; nothing if none."""
     sharers: dict[str, list[str]] = {}
     for run in plan.runs:
         sharers.setdefault(run.key, []).append(f"{run.study} ({run.cell_name})")
     shared = Counter(" and ".join(dict.fromkeys(names)) for names in sharers.values() if len(names) > 1)
-    lines = [f"{times} are shared by {names}: the same run by its key." for names, times in shared.items()]
-    return [f"{named} runs are named, {distinct} are distinct.", *lines]
+    if not shared:
+        return []
+    first = f"The study names {len(plan.runs)} runs, {len(plan.distinct)} of them distinct."
+    return [first, *(f"{times} are shared by {names}." for names, times in shared.items())]
 
 
 def time_needed(found: Mapping[str, RunState], seconds: float | None, source: str) -> str:
-    """How many runs are to do, and how long they will take; `source` says how that is known, or why not."""
+    """How many runs are done and to do, and their time; `source` is how that is known, or why not."""
     states = [state.state for state in found.values()]
-    failed = states.count("failed")
-    missing = len(states) - failed - sum(states.count(state) for state in FINISHED)
-    again = f" {counted_runs(failed)} failed, to be tried again with --retry-failed." if failed else ""
+    done, failed = sum(states.count(state) for state in FINISHED), states.count("failed")
+    missing = len(states) - failed - done
+    again = f", {failed} failed (run --retry-failed tries again)" if failed else ""
     if not missing:
-        return "Nothing is left to do." + again if failed else "Everything is there."
+        return (
+            f"{done} of {counted_runs(len(states))} are done{again}."
+            if failed
+            else f"All {counted_runs(done)} are done."
+        )
+    first = f"{done} of {counted_runs(len(states))} are done{again}. " if done or failed else ""
     if seconds is None:
-        return f"{counted_runs(missing)} to do. How long they will take: {source}.{again}"
-    line = f"{counted_runs(missing)} to do: about {duration(seconds)} on one core of this machine's CPU"
+        return f"{first}{counted_runs(missing)} to do. Time: {source}."
     cores = min(cores_here(), missing)
     several = f", {duration(seconds / cores)} on {cores}" if cores > 1 else ""
-    return f"{line}{several} ({source}).{again}"
+    line = f"{counted_runs(missing)} to do: about {duration(seconds)} on one core of this machine"
+    return f"{first}{line}{several} ({source})."
 
 
 def lacking(plan: Plan) -> list[str]:
@@ -79,8 +84,8 @@ def lacking(plan: Plan) -> list[str]:
         for metric in part.metrics:
             counts[metric.name] += sum(metric.name not in run.metrics for run in runs if not run.problem)
     return [
-        f"{count} finished runs have no {name}, which was declared after they were made: delete their "
-        "folders to run them again."
+        f"{count} finished runs have no {name}, which was declared later: delete their folders to run them "
+        "again."
         for name, count in (+counts).items()
     ]
 
@@ -89,7 +94,9 @@ def changed_inputs(plan: Plan) -> list[str]:
     """What the store has of this study from input files that have changed since."""
     lines = []
     if plan.accepted:
-        lines.append(f"{len(plan.accepted)} were made with other inputs, and are kept (--accept-changed).")
+        lines.append(
+            f"{len(plan.accepted)} runs were made with other inputs and are kept (--accept-changed)."
+        )
     if plan.stale:
         names: set[str] = set()
         for key, other in plan.stale.items():
@@ -97,8 +104,8 @@ def changed_inputs(plan: Plan) -> list[str]:
             names |= {name for name in {*now, *before} if now.get(name) != before.get(name)}
         what = ", ".join(sorted(names)) or "the function"
         lines.append(
-            f"{len(plan.stale)} are stale: the store has them from before {what} changed. "
-            "They are run again; --accept-changed keeps them as they are."
+            f"{len(plan.stale)} runs are stale, since {what} has changed: they will be run again, unless "
+            "--accept-changed keeps them."
         )
     return lines
 
@@ -119,17 +126,17 @@ def _first_few(lines: Sequence[str], most: int, more: str = "... and {} more") -
 
 def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> RenderableType:
     """The state of a study, as `seedspread status` shows it."""
-    parts: list[RenderableType] = [plan_table(plan, states), *map(Text, more_cells(plan))]
     counts = Counter(s.state for s in states.values())
     left = estimate.seconds_left(states)
-    facts = [f"{len(states)} distinct runs: {by_state(states)}"]
+    facts = [f"{counted_runs(len(states))}: {by_state(states)}"]
     idle = not counts["running"] and counts["waiting"] + counts["interrupted"]
     work = estimate.work_left(states, measure=False) if idle else None
     if left is not None:
         facts.append(f"about {duration(left)} left")
     elif work:
         facts.append(f"about {duration(work)} of one worker's time left")
-    parts.append(Text(f"{'; '.join(facts)}."))
+    parts: list[RenderableType] = [Text(plan.study.title, style="bold"), Text(f"{'; '.join(facts)}.")]
+    parts += [plan_table(plan, states), *map(Text, more_cells(plan))]
     running = [
         f"{run.title}: {_how_far(state.heartbeat)}"
         for key, run in plan.distinct.items()
@@ -202,7 +209,7 @@ class ProgressDisplay(Watcher):
     def simulated(self, share: float) -> None:
         if int(10 * share) > self._tenths:
             self._tenths = int(10 * share)
-            self._say(f"simulating the levels of the looks, once for their numbers: {self._tenths}0%")
+            self._say(f"simulating the levels of the interim looks (once): {self._tenths}0%")
 
     def _say(self, line: str, style: str = "") -> None:
         self._console.print(Text(line, style=style), soft_wrap=True)

@@ -82,10 +82,10 @@ def raise_if_unfinished(progress: StudyProgress, *, waited: bool, strict: bool =
     without = {key: message for key, message in progress.failed.items() if key not in progress.crashed}
     if failed := progress.failed if strict else without:
         key, message = next(iter(failed.items()))
-        told = f"{counted_runs(len(failed))} failed; try again with --retry-failed"
+        count = f"{counted_runs(len(failed))} failed; try again with --retry-failed"
         from_python = "(from Python: retry_failed=True; Study.runs has the others)"
         error = SeedspreadError if without else RunsFailedError
-        raise error(f"{told} {from_python}; the first, {progress.title(key)}: {message}")
+        raise error(f"{count} {from_python}; the first, {progress.title(key)}: {message}")
     if progress.left and waited:
         raise SeedspreadError(f"{counted_runs(progress.left)} did not end; rerun the same command to resume")
 
@@ -162,7 +162,7 @@ def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
             begun = recorded.threads
         if begun is not None and wanted not in (None, begun) and not force:
             raise SeedspreadError(
-                f"{study.name} was begun with {begun} CPU thread{'s' * (begun != 1)} a run; {wanted} would "
+                f"{study.name} was begun with {begun} CPU thread{'s' * (begun != 1)} per run; {wanted} would "
                 f"change the bits of what is left: ask for {begun}, or add --force to mix them"
             )
         threads[study.name] = wanted or begun or 1
@@ -233,11 +233,11 @@ def _why_hopeless(plan: Plan, progress: StudyProgress, before: frozenset[str]) -
         return ""
     if len({_FACTS.sub("", failure.last_line.partition(" (last output")[0]) for failure in failures}) > 1:
         return ""
-    rest = "--keep-going runs the others all the same"
+    rest = "--keep-going runs the rest anyway"
     metric, said = failures[0].details.get("metric"), failures[0].details.get("log_tail", "")
     if metric is None:
-        alike = f"the first {len(failures)} runs all failed alike: {failures[0].last_line}"
-        return f"{alike}; mend it, then try again with --retry-failed; {rest}"
+        same = f"the first {len(failures)} runs all failed in the same way: {failures[0].last_line}"
+        return f"{same}; fix it, then try again with --retry-failed; {rest}"
     regex = suggested_regex(str(metric), str(said).splitlines()) or f"{metric}: ([-+\\d.eE]+)"
     return (
         f"the first {len(failures)} runs all ended without the metric {metric!r}: "

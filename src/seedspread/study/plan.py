@@ -12,7 +12,7 @@ from seedspread.errors import SeedspreadError, reason
 from seedspread.render.table import Column, Table
 from seedspread.render.web import for_notebook
 from seedspread.runners.contract import Runner, RunnerError
-from seedspread.runs.levels import level_name
+from seedspread.runs.levels import counted_runs, level_name
 from seedspread.runs.run import Cell, Run
 from seedspread.runs.store import FINISHED, STATES, RunState, Store, StoreError, by_state
 from seedspread.runs.studies import RecordedCell, RecordedStudy, SequentialRecord, recorded_study
@@ -161,8 +161,8 @@ class Plan:
         return sorted(runs, key=lambda run: places[run.study, run.seed])
 
     def counts(self, states: Mapping[str, RunState]) -> str:
-        """How many runs are where: `96 distinct runs: 93 done, 3 failed.`."""
-        return f"{len(states)} distinct run{'s' * (len(states) != 1)}: {by_state(states)}."
+        """Return how many runs are in which state: `96 runs: 93 done, 3 failed.`."""
+        return f"{counted_runs(len(states))}: {by_state(states)}."
 
     def overview(self, states: Mapping[str, RunState], most: int) -> Table:
         """One row per study and cell, the first few: its levels, its runs, and how many of them are where."""
@@ -226,7 +226,7 @@ class Plan:
         }
         if all_models := sum(sizes[run.cell_id] for run in self.distinct.values()):
             size = f"{all_models / 1e9:.1f} GB" if all_models >= 1e9 else f"{all_models / 1e6:.1f} MB"
-            notes.append(f"Models: about {size} on disk for all runs; keep_model = false keeps none.")
+            notes.append(f"Models take about {size} on disk for all runs (keep_model = false keeps none).")
         return notes
 
     def check(self) -> None:

@@ -84,7 +84,7 @@ def _why_no_look(plan: Plan) -> str:
         for cell in study.cells if record is not None and not record.stopped else ():
             if not any(plan.store.is_done(key) for key in cell.runs.values()):
                 why = f"no look can be taken at {study.name}: every run of {cell.name} failed"
-                return f"{why}; mend it, then try again with --retry-failed"
+                return f"{why}; fix it, then try again with --retry-failed"
     return ""
 
 
