@@ -141,7 +141,7 @@ Loss = TypeVar("Loss")
 _CLAMPED, _IF_CLAMPED = "clamp activation rate", "rate if clamped"
 _CUT, _OUT = "cut", "out of bounds"
 _SIDES = ("below", "above", "nan")
-# Windows that `step` leaves at most; beyond, neighbours are merged.
+# Windows that `step` leaves at most; beyond, neighbors are merged.
 _MOST_WINDOWS = 512
 
 
@@ -301,7 +301,7 @@ class ClampMonitor:
         if self._steps - last >= self.every:
             self.end_epoch()
         if len(self._past) > _MOST_WINDOWS:
-            self._merge_neighbours()
+            self._merge_neighbors()
 
     def end_epoch(self) -> None:
         """End a window of time, unless nothing was counted since the last."""
@@ -455,7 +455,7 @@ class ClampMonitor:
             )
         self._now.feed(name, tally)
 
-    def _merge_neighbours(self) -> None:
+    def _merge_neighbors(self) -> None:
         for first, second in zip(self._past[::2], self._past[1::2], strict=False):
             first.merge(second)
         self._past = self._past[::2]

@@ -61,7 +61,7 @@ def test_hue_of_all_kinds_of_colours() -> None:
     colours = torch.cartesian_prod(values, values, values).T.reshape(1, 3, len(values) ** 2, -1)
     for step in (-127, -26, 0, 1, 127):
         turn = torch.tensor([step / 255 + 1e-4 * (step > 0) - 1e-4 * (step < 0)])
-        constants = fused._colours(3, colours.device)
+        constants = fused._colors(3, colours.device)
         padded = torch.nn.functional.pad(colours, (0, 0, 0, 0, 0, 1), value=1).float()
         steps = (turn * 255).to(torch.int64)[:, None, None, None]
         shifted = fused._shifted_hue(padded, padded[:, :3], steps, constants)

@@ -50,7 +50,7 @@ def rotate(images: Tensor, degrees: Tensor) -> Tensor:
     """Turn anticlockwise about the center by `degrees`, `(B,)`; nearest pixel, black corners."""
     height, width = images.shape[-2:]
     rows, columns = _grid(images)
-    y, x = rows + (0.5 - height / 2), columns + (0.5 - width / 2)  # of a target pixel, from the centre
+    y, x = rows + (0.5 - height / 2), columns + (0.5 - width / 2)  # of a target pixel, from the center
     turn = torch.deg2rad(degrees.to(torch.float32))[:, None, None]
     source_x = (turn.cos() * x - turn.sin() * y).add_(width / 2).floor_()
     source_y = (turn.sin() * x + turn.cos() * y).add_(height / 2).floor_()
@@ -73,20 +73,20 @@ def brightness(images: Tensor, factor: Tensor) -> Tensor:
 
 
 def contrast(images: Tensor, factor: Tensor) -> Tensor:
-    """Blend with the image's own mean grey, rounded to a whole one."""
-    mean = _grey(images).mean(dim=(1, 2, 3), keepdim=True, dtype=torch.float32)
+    """Blend with the image's own mean gray, rounded to a whole one."""
+    mean = _gray(images).mean(dim=(1, 2, 3), keepdim=True, dtype=torch.float32)
     return _blend((mean + 0.5).floor(), images, factor)
 
 
 def saturation(images: Tensor, factor: Tensor) -> Tensor:
-    """Blend with the image's grey version: 0 is grey, 1 the image."""
-    return _blend(_grey(images), images, factor)
+    """Blend with the image's gray version: 0 is gray, 1 the image."""
+    return _blend(_gray(images), images, factor)
 
 
 def hue(images: Tensor, turn: Tensor) -> Tensor:
     """Move the hue by `turn`, `(B,)`, a share of the color circle, in steps of 1/255 as Pillow does."""
     if images.shape[1] == 1:
-        return images  # grey has none
+        return images  # gray has none
     steps = (turn * 255).to(torch.int32)[:, None, None]  # towards zero
     h, s, v = _to_hsv(images)
     return _from_hsv((h + steps) & 255, s, v)
@@ -128,7 +128,7 @@ def _blend(start: Tensor, end: Tensor, factor: Tensor) -> Tensor:
     return mixed.clamp_(0, 255).to(torch.uint8)
 
 
-def _grey(images: Tensor) -> Tensor:
+def _gray(images: Tensor) -> Tensor:
     """Return luma `(B, 1, H, W)` as Pillow rounds it: weights in 1/65536."""
     if images.shape[1] == 1:
         return images.to(torch.int32)
@@ -167,7 +167,7 @@ def _hsv_tables(device: torch.device) -> tuple[Tensor, Tensor]:
     )
     circle = (sectors.to(torch.float64) / 6 + 1).remainder_(1).to(torch.float32)
     hues = circle.to(torch.float64).mul_(255).floor_().to(torch.int32)
-    hues[:, 0] = 0  # grey
+    hues[:, 0] = 0  # gray
     share = chroma / torch.arange(256, dtype=torch.float32).clamp(min=1)
     saturations = share.to(torch.float64).mul_(255).floor_().div_(255).to(torch.float32)
     return hues.flatten().to(device), saturations.flatten().to(device)
@@ -182,8 +182,8 @@ def difference_tables() -> tuple[Tensor, Tensor, Tensor]:
     red_green, green_blue = torch.meshgrid(torch.arange(-255, 256), torch.arange(-255, 256), indexing="ij")
     channels = torch.stack([red_green + green_blue, green_blue, torch.zeros_like(green_blue)])
     possible = (channels.amax(0) - channels.amin(0)) <= 255
-    colours = ((channels - channels.amin(0)) * possible).to(torch.uint8)[None]
-    hues, _, _ = _to_hsv(colours)
+    colors = ((channels - channels.amin(0)) * possible).to(torch.uint8)[None]
+    hues, _, _ = _to_hsv(colors)
     _, saturations = _hsv_tables(torch.device("cpu"))
     drops = saturations.view(256, 256) * torch.arange(256, dtype=torch.float32)
     falls = _fall_table(torch.device("cpu"))[:, (torch.arange(512) - 128) % 256]

@@ -95,26 +95,26 @@ def read_svhn(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tupl
 
 
 def read_idx(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple[Images, Labels]:
-    """Read Fashion-MNIST: grey images and labels, a file each; enlarge and triple them if asked for."""
-    grey = _idx(contents[0], _IDX_IMAGES, dimensions=3)
+    """Read Fashion-MNIST: gray images and labels, a file each; enlarge and triple them if asked for."""
+    gray = _idx(contents[0], _IDX_IMAGES, dimensions=3)
     size = info.stored_size
-    if grey.shape[1:] != (size, size):
-        raise FormatError(f"its images are {grey.shape[1]} x {grey.shape[2]}, not {size} x {size}")
+    if gray.shape[1:] != (size, size):
+        raise FormatError(f"its images are {gray.shape[1]} x {gray.shape[2]}, not {size} x {size}")
     try:
         numbers = _idx(contents[1], _IDX_LABELS, dimensions=1).astype(np.int64)
         _check_range(numbers, len(info.classes))
-        if len(numbers) != len(grey):
-            raise FormatError(f"it has {len(numbers):,} labels for {len(grey):,} images")
+        if len(numbers) != len(gray):
+            raise FormatError(f"it has {len(numbers):,} labels for {len(gray):,} images")
     except FormatError as error:
         error.place = 1
         raise
-    resized = grey if info.image_size == size else enlarge(grey, info.image_size)
+    resized = gray if info.image_size == size else enlarge(gray, info.image_size)
     return resized[:, None].repeat(info.channels, axis=1), numbers
 
 
-def enlarge(grey: Images, size: int) -> Images:
+def enlarge(gray: Images, size: int) -> Images:
     """Resize `(N, h, w)` to `(N, size, size)`, bilinear as Pillow and torchvision's `Resize` do it."""
-    pixels = torch.from_numpy(grey.copy())[:, None]
+    pixels = torch.from_numpy(gray.copy())[:, None]
     # on bytes, because Pillow rounds between the two passes and so does this
     larger = torch.nn.functional.interpolate(pixels, (size, size), mode="bilinear", antialias=True)
     return larger[:, 0].numpy()

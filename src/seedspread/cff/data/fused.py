@@ -4,7 +4,7 @@ The same pixels, to the bit, from the same draws:
 
 - Crop, flip, rotation and erasing only say where a pixel comes from, or that it is black. They are followed
   back from the last to the first, and the image is read once.
-- Colour jitter makes the same few operations on every image, and an image whose turn it is not is blended
+- Color jitter makes the same few operations on every image, and an image whose turn it is not is blended
   with nothing. Its kinds come in another order for each image; all orders fit into `_SLOTS`.
 
 What has to be computed of the draws is computed on the CPU for an epoch at once (`parameters`), so that every
@@ -33,7 +33,7 @@ from seedspread.cff.data.augment import (
 _SLOTS = (0, "hue", 1, 2, "hue", 3)
 # Which blends an image takes, by the place of its hue; the first two places have the earlier change.
 _BLENDS = ((1, 2, 3), (0, 1, 2), (0, 1, 3), (0, 1, 2))
-# Columns of a blend: factor; 1 if with the image's mean grey, half of that; 1 if with the pixel's own grey.
+# Columns of a blend: factor; 1 if with the image's mean gray, half of that; 1 if with the pixel's own gray.
 _BLEND = 4
 # Columns of hue: whether at the earlier change, at the later one, and by how many steps.
 _HUE_SHIFT = 3
@@ -127,8 +127,8 @@ class _Grid(NamedTuple):
     places: Tensor  # (1, 2, H, W) float32
     first: Tensor  # (), 0
     last: Tensor  # (2, 1, 1), the largest place
-    middle: Tensor  # (2, 1, 1), where an image has its centre
-    from_centre: Tensor  # (2, 1, 1), what is added to a pixel's place to measure it from there
+    middle: Tensor  # (2, 1, 1), where an image has its center
+    from_center: Tensor  # (2, 1, 1), what is added to a pixel's place to measure it from there
     stride: Tensor  # (2, 1, 1), of an image's pixels in memory
 
 
@@ -171,19 +171,19 @@ def _origin(step: Step, own: list[Tensor], at: Tensor, grid: _Grid) -> tuple[Ten
         at = at + own[0]
     else:
         cos, sin = own
-        centred = at + grid.from_centre
-        at = (cos * centred).add_(sin * centred.flip(1))
+        centered = at + grid.from_center
+        at = (cos * centered).add_(sin * centered.flip(1))
         at = at.add_(grid.middle).floor_()
     return at, (at.clamp(grid.first, grid.last) != at).any(dim=1, keepdim=True)
 
 
-# Colour
+# Color
 
 
-class _Colours(NamedTuple):
+class _Colors(NamedTuple):
     """Weights of an image's channels and of a further one of ones, `(C + 1, 1, 1)` each, and tables."""
 
-    grey: Tensor
+    gray: Tensor
     differences: Tensor  # numbers the pair (red - green, green - blue)
     hues: Tensor  # by that number
     drops: Tensor  # saturation times value, by 257 times the highest channel less 256 times the lowest
@@ -192,51 +192,51 @@ class _Colours(NamedTuple):
 
 
 @cache
-def _colours(channels: int, device: torch.device) -> _Colours:
-    grey = torch.tensor([19595, 38470, 7471, 32768]) / 65536 if channels == 3 else torch.tensor([1, 0.5])
+def _colors(channels: int, device: torch.device) -> _Colors:
+    gray = torch.tensor([19595, 38470, 7471, 32768]) / 65536 if channels == 3 else torch.tensor([1, 0.5])
     differences = torch.tensor([511.0, -510.0, -1.0, 255 * 512])
     hues, drops, falls = difference_tables()
     tensors = (
-        grey[:, None, None],
+        gray[:, None, None],
         differences[:, None, None],
         hues,
         drops,
         falls,
         torch.arange(3)[:, None, None],
     )
-    return _Colours(*(tensor.to(device) for tensor in tensors))
+    return _Colors(*(tensor.to(device) for tensor in tensors))
 
 
 def _jitter(images: Tensor, own: list[Tensor], *, with_hue: bool) -> Tensor:
     """Apply brightness, contrast, saturation and hue, each image in its own order."""
     channels = images.shape[1]
-    colours = _colours(channels, images.device)
+    colors = _colors(channels, images.device)
     padded = torch.nn.functional.pad(images, (0, 0, 0, 0, 0, 1), value=1).float()
     rgb = padded[:, :channels]  # a view
     turns = iter(own[-_HUE_SHIFT:-1])
     steps = own[-1].to(torch.int64)
     for slot in _SLOTS if with_hue else (0, 1, 2):
         if isinstance(slot, int):
-            _blend(padded, rgb, own[slot * _BLEND : (slot + 1) * _BLEND], colours)
+            _blend(padded, rgb, own[slot * _BLEND : (slot + 1) * _BLEND], colors)
         elif channels == 3:
-            rgb.lerp_(_shifted_hue(padded, rgb, steps, colours), next(turns))
+            rgb.lerp_(_shifted_hue(padded, rgb, steps, colors), next(turns))
     return rgb.to(torch.uint8)
 
 
-def _blend(padded: Tensor, rgb: Tensor, own: list[Tensor], colours: _Colours) -> None:
+def _blend(padded: Tensor, rgb: Tensor, own: list[Tensor], colors: _Colors) -> None:
     """Apply `augment.brightness`, `contrast` or `saturation`, by what an image is blended with; in place."""
     factor, of_mean, half, of_own = own
-    grey = (padded * colours.grey).sum(dim=1, keepdim=True).floor_()
-    mean = grey.mean(dim=(2, 3), keepdim=True)
-    start = torch.addcmul(torch.addcmul(half, mean, of_mean).floor_(), grey, of_own)
+    gray = (padded * colors.gray).sum(dim=1, keepdim=True).floor_()
+    mean = gray.mean(dim=(2, 3), keepdim=True)
+    start = torch.addcmul(torch.addcmul(half, mean, of_mean).floor_(), gray, of_own)
     mixed = (rgb - start).mul_(factor).add_(start).clamp_(0, 255)
     torch.floor(mixed, out=rgb)
 
 
-def _shifted_hue(padded: Tensor, rgb: Tensor, steps: Tensor, colours: _Colours) -> Tensor:
+def _shifted_hue(padded: Tensor, rgb: Tensor, steps: Tensor, colors: _Colors) -> Tensor:
     """Apply `augment.hue` to every image. A hue depends on the channels' differences alone."""
-    number = (padded * colours.differences).sum(dim=1, keepdim=True, dtype=torch.int64)
-    falls = colours.falls[colours.channels, colours.hues[number] + steps]
+    number = (padded * colors.differences).sum(dim=1, keepdim=True, dtype=torch.int64)
+    falls = colors.falls[colors.channels, colors.hues[number] + steps]
     low, high = torch.aminmax(rgb, dim=1, keepdim=True)
-    drop = colours.drops[(high * 257).sub_(low, alpha=256).to(torch.int64)]
+    drop = colors.drops[(high * 257).sub_(low, alpha=256).to(torch.int64)]
     return (high - falls.mul_(drop)).round_()

@@ -22,7 +22,7 @@ _ORDER_STREAM = 0x0D
 
 @dataclass(frozen=True)
 class Batch:
-    images: Tensor  # `(views * B, C, H, W)` float32, normalised; all first views, then all second views
+    images: Tensor  # `(views * B, C, H, W)` float32, normalized; all first views, then all second views
     labels: Tensor  # `(views * B,)`
     index: Tensor  # `(B,)`, where the images stand in the split
 

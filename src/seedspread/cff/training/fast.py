@@ -3,7 +3,7 @@
 `model.py` and `trainers.py` are the definition. The layers are the same functions, rearranged:
 
 - A layer norm's scale and shift are folded into the linear map behind it. The input of a layer is a constant
-  there, so its normalised form is one too, and no gradient has to be brought back to it.
+  there, so its normalized form is one too, and no gradient has to be brought back to it.
 - The loss sees the mean over tokens only, and a mean commutes with a linear map. So the last map of the
   perceptron is differentiated on the mean of its input, one row per image instead of one per token; what is
   handed on to the next layer goes through it without a graph.
