@@ -251,9 +251,9 @@ class AuditResult(display.Result):
         """One row per comparison: what the overview shows, as numbers."""
         return pd.DataFrame([_row(c) for c in self.comparisons])
 
-    def chart(self) -> Chart:
-        """The runs and ratios of one comparison; of several a forest, and the runs of a few."""
-        return audit_chart(self)
+    def chart(self, methods: bool = False) -> Chart:
+        """Every run, and the headlines' ratios with their intervals; with `methods` by all methods."""
+        return audit_chart(self, methods)
 
     def __repr__(self) -> str:
         many = f"{len(self.comparisons)} comparison{'s' * (len(self.comparisons) != 1)}"

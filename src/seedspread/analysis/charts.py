@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seedspread.analysis.words import between, forest_arms, number, p_value
+from seedspread.analysis.words import between, ends, forest_arms, number, p_value, times
 from seedspread.render.chart import (
+    BEYOND,
     COLOURS,
     GREY,
+    NEUTRAL,
     SYMBOLS,
     Axis,
     Chart,
@@ -28,18 +30,20 @@ from seedspread.runs.levels import arm_name, block_name
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison
+    from seedspread.runs.levels import Levels
+    from seedspread.runs.metrics import Metric
     from seedspread.stats.result import Headline, Interval
 
-# The headline has a colour that no arm has.
-QUOTED = COLOURS[2]
 HEADLINE = "headline"
 _SEED_UNIT = (HEADLINE, "seed_jackknife", "pitman_morgan")
 _SHOWN = (*_SEED_UNIT, "f")
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
-# Comparisons of which every run is drawn, and lines of a forest, that can be read in one picture.
-_MOST_DRAWN, MOST_LINES = 6, 80
-# Letters of a name that stand in one line beside a forest.
-_NAME_LINE = 55
+# Strata and groups of which every run is drawn, and lines of a forest, that can be read in one picture.
+_MOST_DRAWN, _MOST_GROUPS, MOST_LINES = 6, 8, 80
+# Ratios that have room beside the runs.
+_MOST_BESIDE = 5
+# Values of strata may share an axis that is so many times as long as the longest of them needs.
+_FAR = 2.5
 
 
 @dataclass(frozen=True)
@@ -53,38 +57,62 @@ class Dots:
 
 def comparison_chart(c: Comparison) -> Chart:
     """The ratio of one comparison by every method."""
-    return Chart("comparison", "", "", "", (_ratios_panel(c, c.title),), c.title, height=0.7)
+    panel = methods_panel(c, c.title) or Panel("no ratio with an interval", Axis(), Axis(), ())
+    return Chart("comparison", "", "", "", (panel,), c.title, height=0.7)
 
 
-def audit_chart(audit: AuditResult) -> Chart:
-    """One comparison: its runs and its ratio by every method. Several: a forest, and the runs of a few."""
+def audit_chart(audit: AuditResult, methods: bool = False) -> Chart:
+    """Every run, stratum by stratum if they are few, and the headlines' ratios; with `methods` all others."""
     if len(audit.comparisons) > MOST_LINES:
         raise PlotError(
             f"a picture of {len(audit.comparisons)} comparisons is not legible; take at most {MOST_LINES}"
         )
-    drawn = audit.comparisons if len(audit.comparisons) <= _MOST_DRAWN else ()
-    if len(audit.comparisons) == 1:
-        panels = [
-            _runs_panel(audit, drawn[0]),
-            _ratios_panel(drawn[0], f"variance ratio by method, {audit.level:.0%} intervals"),
-        ]
-    else:
-        panels = [_forest_panel(audit), *(_runs_panel(audit, c) for c in drawn)]
+    strata = list(dict.fromkeys(c.stratum for c in audit.comparisons))
+    groups = max(len({name for c in audit.comparisons for name in (c.baseline, c.group)}), 2)
+    is_drawn = len(strata) <= _MOST_DRAWN and groups <= _MOST_GROUPS
+    runs = _on_one_scale([_runs_panel(audit, stratum) for stratum in strata]) if is_drawn else []
+    is_wide = not is_drawn or len(strata) > 1 or len(audit.comparisons) > _MOST_BESIDE
+    ratios = [_ratios_panel(audit, is_wide)]
+    if methods and len(audit.comparisons) <= _MOST_DRAWN:
+        found = (methods_panel(c, c.title, wide=len(audit.comparisons) > 1) for c in audit.comparisons)
+        ratios = [panel for panel in found if panel is not None] or ratios
+    panels = [*ratios, *runs] if is_wide else [*runs, *ratios]
     source = f"{audit.rows:,} runs from {Path(audit.source).name}"
-    lines = sum(-(-len(name) // _NAME_LINE) for _, name in panels[0].y.ticks)  # long names are broken
-    height = 1.15 if len(panels) > 1 else 0.5 + 0.05 * lines
-    return Chart("audit", "", "", "", tuple(panels), source, height=height)
+    return Chart("audit", "", "", "", tuple(panels), source, height=0.85)
 
 
-def _forest_panel(audit: AuditResult) -> Panel:
-    """Every ratio with its adjusted interval, and the means over strata."""
-    lines = [Line.of(c.headline, c.title) for c in audit.comparisons]
+def _on_one_scale(panels: Sequence[Panel]) -> list[Panel]:
+    """Give all panels one axis, or if their values lie far apart axes of one length: spreads are compared."""
+    ends = []
+    for panel in panels:
+        values = [v for mark in panel.marks for own in (mark.y, mark.low, mark.high) for v in own]
+        ends.append((min(values), max(values)))
+    longest = max(high - low for low, high in ends) or 1.0
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    if high - low <= _FAR * longest:
+        ends = [(low, high)] * len(panels)
+    room = 0.54 * max(longest, max(high - low for low, high in ends))
+    centers = [(low + high) / 2 for low, high in ends]
+    return [
+        replace(panel, y=replace(panel.y, range=(center - room, center + room)))
+        for panel, center in zip(panels, centers, strict=True)
+    ]
+
+
+def _ratios_panel(audit: AuditResult, wide: bool) -> Panel:
+    """Every ratio with the interval that decides its verdict, and the averages over strata."""
+    one = audit.comparisons[0] if len(audit.comparisons) == 1 else None
+    lines = [Line.of(c.headline, "" if one else c.title) for c in audit.comparisons]
     for f in audit.forests:
         name = f"average: {' vs '.join(forest_arms(f, audit.group))}"
-        lines.append(Line(name, f.pooled, f.interval, COLOURS[3], sets_axis=False))
-    counted = "adjusted; interim looks counted" if audit.looks else "adjusted"
-    title = f"variance ratio of {audit.value}, {audit.level:.0%} intervals ({counted})"
-    return lines_panel(lines, title, "")
+        lines.append(Line(name, f.pooled, f.interval, sets_axis=False))
+    intervals = [c.headline.shown_interval for c in audit.comparisons if c.headline.shown_interval]
+    if not intervals:
+        return Panel("no ratio with an interval", Axis(), Axis(), ())
+    levels = " or ".join(sorted({f"{interval.level:.0%}" for interval in intervals}, reverse=True))
+    counted = ("" if one else ", adjusted") + (", looks counted" if audit.looks else "")
+    title = f"{one.title}\n{times(one.headline.ratio)} ({ends(intervals[0])})" if one else ""
+    return lines_panel(lines, f"Variance ratio ({levels} CI{counted})", title, wide)
 
 
 @dataclass(frozen=True)
@@ -97,20 +125,23 @@ class Line:
     name: str
     ratio: float | None
     interval: Interval | None
-    colour: str = QUOTED
+    colour: str = NEUTRAL
     label: str = ""
     legend: str = ""
     sets_axis: bool = True
 
     @classmethod
     def of(
-        cls, headline: Headline, name: str, colour: str = QUOTED, label: str = "", legend: str = ""
+        cls, headline: Headline, name: str, colour: str = NEUTRAL, label: str = "", legend: str = ""
     ) -> Line:
         return cls(name, headline.ratio, headline.shown_interval, colour, label, legend)
 
 
-def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
-    """Ratios below each other, on a logarithmic axis that holds 1/2, 2 and all finite ends, within reason."""
+def lines_panel(lines: Sequence[Line], axis_title: str, title: str, wide: bool = False) -> Panel:
+    """Ratios below each other, on a logarithmic axis that holds 1/2, 2 and all finite ends, within reason.
+
+    An arrow marks what lies beyond it.
+    """
     intervals = (line.interval for line in lines if line.interval and line.sets_axis)
     ends = [end for i in intervals for end in (i.low, i.high) if 0 < end < math.inf]
     low = max(min([*ends, 0.5]) / 1.5, 1 / _WIDEST)
@@ -120,40 +151,55 @@ def lines_panel(lines: Sequence[Line], axis_title: str, title: str) -> Panel:
     marks = [Mark("rule", "", (1, 1), sides)]
     positions = range(len(lines) - 1, -1, -1)
     for position, line in zip(positions, lines, strict=True):
-        if line.ratio and line.interval is not None:
-            label = line.label or f"{line.name}\n{number(line.ratio)} {between(line.interval)}"
-            marks.append(
-                Mark("interval", line.legend or line.name, (line.ratio,), (float(position),),
-                     (line.interval.low,), (line.interval.high,), (label,), line.colour,
-                     legend=bool(line.legend))
-            )  # fmt: skip
+        if not line.ratio or line.interval is None:
+            continue
+        label = line.label or f"{line.name}\n{number(line.ratio)} {between(line.interval)}"
+        name, at = line.legend or line.name, (float(position),)
+        marks.append(
+            Mark("interval", name, (min(max(line.ratio, low), high),), at, (line.interval.low,),
+                 (line.interval.high,), (label,), line.colour, legend=bool(line.legend))
+        )  # fmt: skip
+        for end, symbol, is_beyond in (
+            (low, BEYOND[0], line.interval.low < low), (high, BEYOND[1], line.interval.high > high),
+        ):  # fmt: skip
+            if is_beyond:
+                marks.append(
+                    Mark("dots", name, (end,), at, labels=(label,), colour=line.colour, symbol=symbol)
+                )
     ticks = tuple((float(p), line.name) for p, line in zip(positions, lines, strict=True))
-    return Panel(title, axis, Axis(ticks=ticks, range=sides), tuple(marks))
+    return Panel(title, axis, Axis(ticks=ticks, range=sides), tuple(marks), wide)
 
 
-def _runs_panel(audit: AuditResult, c: Comparison) -> Panel:
-    strips = audit.strips(c)
+def _runs_panel(audit: AuditResult, stratum: Levels) -> Panel:
+    """Every run of a stratum: a strip for each group, the baseline's first, and markers by block."""
+    own = [c for c in audit.comparisons if c.stratum == stratum]
+    groups = dict.fromkeys([*(c.baseline for c in own), *(c.group for c in own)])
+    every = dict.fromkeys(name for c in audit.comparisons for name in (c.baseline, c.group))
+    colours = dict(zip(every, cycle(COLOURS), strict=False))
+    strips = [s for group in groups for s in audit.values if (s.stratum, s.group) == (stratum, group)]
     blocks = list(dict.fromkeys(b for s in strips for b in s.blocks))
-    arms = dict.fromkeys(arm for other in audit.comparisons for arm in (other.baseline, other.group))
-    colours = dict(zip(arms, cycle(COLOURS), strict=False))
     names = [arm_name(audit.group, strip.group) for strip in strips]
     marks: list[Mark] = []
     for i, (name, strip) in enumerate(zip(names, strips, strict=True)):
         values, at = np.array(strip.values), list(zip(strip.values, strip.blocks, strict=True))
         sd = float(values.std(ddof=1)) if len(values) > 1 else None
         dots = [Dots(block_name(audit.blocks, b), [value for value, own in at if own == b]) for b in blocks]
-        marks += arm_marks(name, i, colours[strip.group], float(values.mean()), sd, dots)
-    return Panel(c.title, arms_axis(names), Axis(audit.value), tuple(marks))
+        drawn = arm_marks(name, i, colours[strip.group], float(values.mean()), sd, dots)
+        marks += [replace(mark, legend=False) for mark in drawn]  # its name stands below it
+    marks.append(Mark("band", "mean ± 1 sd", (), (), colour=GREY, legend=True))
+    if 1 < len(blocks) <= SYMBOLS:
+        marks += [
+            Mark("dots", block_name(audit.blocks, b), (), (), symbol=k, legend=True)
+            for k, b in enumerate(blocks)
+        ]
+    title = stratum_name(audit.by, stratum)
+    return Panel(title, arms_axis(names), Axis(axis_title(audit.metric)), tuple(marks))
 
 
-def _ratios_panel(c: Comparison, title: str) -> Panel:
-    """A picture has no caption: its legend says which ratios to trust, and a star which is the headline."""
-    counted = ", looks counted" if c.headline.looks else ""
-    names = {
-        QUOTED: f"ratio, each seed counted once (* the headline{counted})",
-        GREY: "ratio, every run as independent",
-    }
-    return methods_panel(c, title, names) or Panel("no ratio with an interval", Axis(), Axis(), ())
+def axis_title(metric: Metric) -> str:
+    """`Test accuracy (%)`; a column that has no other title has its name as the user wrote it."""
+    label = metric.label
+    return label[:1].upper() + label[1:] if metric.title else label
 
 
 def arms_axis(arms: Sequence[str]) -> Axis:
@@ -187,10 +233,10 @@ def arm_marks(
     return out
 
 
-def methods_panel(c: Comparison, title: str, legend: Mapping[str, str] | None = None) -> Panel | None:
-    """The ratio of a comparison by every method that has an interval; None if none has.
+def methods_panel(c: Comparison, title: str, wide: bool = False) -> Panel | None:
+    """The ratio of a comparison by every method that has an interval, the headline's first; None if none has.
 
-    With a legend, what each color means, a star marks the headline.
+    Those that count every run as independent are paler.
     """
     tests = [t for t in c.tests if t.key in _SHOWN and t.interval is not None and t.estimate]
     if not tests:
@@ -200,11 +246,11 @@ def methods_panel(c: Comparison, title: str, legend: Mapping[str, str] | None = 
         # The headline's is adjusted, as all else that is said of it.
         interval, p = (c.headline.shown_interval, c.p_adjusted) if t.key == HEADLINE else (t.interval, t.p)
         label = f"{t.name}\n{number(t.estimate)} {between(interval)}\np = {p_value(p)}"
-        colour = QUOTED if t.key in _SEED_UNIT else GREY
-        star = "* " if legend and t.name == c.headline.method else ""
-        kind = legend[colour] if legend else ""
-        lines.append(Line(f"{star}{t.name}", t.estimate, interval, colour, label, kind))
-    return lines_panel(lines, f"variance ratio, {arms_of(c)}", title)
+        by_seed = t.key in _SEED_UNIT
+        star = "* " if t.name == c.headline.method else ""
+        kind = "each seed counted once (* headline)" if by_seed else "every run as independent"
+        lines.append(Line(f"{star}{t.name}", t.estimate, interval, NEUTRAL if by_seed else GREY, label, kind))
+    return lines_panel(lines, f"Variance ratio, {arms_of(c)}", title, wide)
 
 
 def arms_of(c: Comparison) -> str:

@@ -150,11 +150,11 @@ class Result:
         assert figure is not None  # noqa: S101 - for the type checker
         return figure
 
-    def draw(self, path: Path | str) -> None:
-        """Write its picture; the format follows from the file's name."""
+    def draw(self, path: Path | str, **how: bool) -> None:
+        """Write its picture, of which `chart` takes `how`; the format follows from the file's name."""
         from seedspread.render.with_matplotlib import write_picture  # noqa: PLC0415 - slow, not in the base
 
-        write_picture(self.chart(), Path(path))
+        write_picture(self.chart(**how), Path(path))
 
     def __str__(self) -> str:
         return self.to_text()

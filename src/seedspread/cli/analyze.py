@@ -138,7 +138,7 @@ def audit(
             say_result(result, form, review=True)
     else:
         _print_audits(results, form, explain, details, json)
-    draw(results[0], plot)
+    draw(results[0], plot, methods=details)
 
 
 # Options of an audit of pairs that questions about factors or an sd leave no room for.

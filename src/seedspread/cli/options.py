@@ -335,11 +335,11 @@ def say_result(
         say(write(details=any(options.values())), end="")
 
 
-def draw(result: Any, path: Path | None) -> None:
+def draw(result: Any, path: Path | None, **how: bool) -> None:
     """Draw a result, if that is asked for, and tell people, but no pipe, where."""
     if path is None:
         return
     from seedspread.render.terminal import Terminal
 
-    result.draw(path)
+    result.draw(path, **how)
     Terminal(stderr=True).print(f"picture in {path}", soft_wrap=True)

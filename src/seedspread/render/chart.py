@@ -19,12 +19,16 @@ Kind = Literal["dots", "line", "band", "interval", "rule"]
 # The two palest are darker than theirs, to be seen on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A66F00", "#2C8FC9")
 GREY = "#888888"
+# Of ratios and their intervals, which belong to no group.
+NEUTRAL = "#4d4d4d"
 PANEL_HEIGHT = 330  # in pixels, of a panel with height 1
 SYMBOLS = 6  # markers that can be told apart
+# Markers of what lies beyond either end of an axis.
+BEYOND = (-2, -1)
 # For what has an order: plasma's dark half on white, its light half on black.
 _ORDERED = ("#0d0887", "#4903a0", "#7201a8", "#9511a1", "#b12a90", "#c53f7f", "#d8576b", "#e0685e")
 _IN_THE_DARK = ("#b93a8f", "#cc4778", "#dd5e66", "#ed7953", "#f89540", "#fdb42f", "#fbd524", "#f0f921")
-DARK = dict(zip(_ORDERED, _IN_THE_DARK, strict=True))
+DARK = dict(zip(_ORDERED, _IN_THE_DARK, strict=True)) | {NEUTRAL: "#b8b8b8"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Mark:
             a dot at x; a `rule`, a thin dashed line that is no data.
         low, high: ends of bands (in y) and intervals (in x).
         labels: hover text of each point.
-        symbol: number of the marker.
+        symbol: number of the marker, counted again after the last; one of `BEYOND` for an arrow.
         legend: whether the legend names it.
     """
 
@@ -52,9 +56,14 @@ class Mark:
     legend: bool = False
 
     @property
+    def marker(self) -> int:
+        """Index of its marker among those of a back end, of which the last two are arrows."""
+        return self.symbol % SYMBOLS if self.symbol >= 0 else self.symbol
+
+    @property
     def has_markers(self) -> bool:
         """Whether its points are shown: a line of two points is a level, one of many a curve."""
-        return self.kind != "line" or 2 < len(self.x) <= 12
+        return self.kind != "band" and (self.kind != "line" or 2 < len(self.x) <= 12)
 
     def __post_init__(self) -> None:
         lengths = {len(v) for v in (self.x, self.y, self.low, self.high, self.labels) if v} | {len(self.x)}
@@ -74,10 +83,13 @@ class Axis:
 
 @dataclass(frozen=True)
 class Panel:
+    """Axes and what is drawn on them; a `wide` one goes over a picture's whole width, as high as its names."""
+
     title: str
     x: Axis
     y: Axis
     marks: tuple[Mark, ...]
+    wide: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,7 @@ def to_html(exhibit: Table | Chart) -> Markup:
     if isinstance(exhibit, Table):
         values, name = {"t": exhibit, "classes": _classes(exhibit)}, "table.html"
     else:
-        legend = [
-            (mark, _GLYPHS[mark.symbol % len(_GLYPHS)] if mark.has_markers else "━")
-            for mark in exhibit.legend
-        ]
+        legend = [(mark, _GLYPHS[mark.marker] if mark.has_markers else "━") for mark in exhibit.legend]
         height = round(PANEL_HEIGHT * exhibit.height)
         values, name = {"c": exhibit, "legend": legend, "height": height}, "chart.html"
     template = environment("seedspread.render").get_template(name)
@@ -95,8 +92,10 @@ def _shown(value: Any) -> Any:
 
 
 # In the order of `Mark.symbol`: plotly's names, and the signs in the legend.
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
-_GLYPHS = "●■◆▲▼✚"
+_SYMBOLS = (
+    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-left", "triangle-right",
+)  # fmt: skip
+_GLYPHS = "●■◆▲▼✚◀▶"
 
 
 def panel_values(panel: Panel, height: float = 1.0) -> dict[str, Any]:
@@ -150,7 +149,7 @@ def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
     if mark.kind == "rule":
         line = {"color": mark.colour, "width": 1.2, "dash": "dash"}
         return common | {"mode": "lines", "line": line, "hoverinfo": "skip"}
-    marker = {"color": mark.colour, "size": 8, "symbol": _SYMBOLS[mark.symbol % len(_SYMBOLS)]}
+    marker = {"color": mark.colour, "size": 8, "symbol": _SYMBOLS[mark.marker]}
     hover = {"text": [_lines(text) for text in mark.labels], "hovertemplate": "%{text}<extra></extra>"}
     if mark.kind == "line":
         shape = {"color": mark.colour, "width": 2}

@@ -20,15 +20,17 @@ except ImportError:
     require_extra("report", "a picture", "matplotlib")
     raise
 
-_MARKERS = "osD^vP"
+_MARKERS = "osD^vP<>"
 # Each format, and what it calls the words that go with a picture.
 _WORDS = {"pdf": "Subject", "svg": "Description", "png": "Description"}
 _NO_DATE: dict[str, dict[str, str | None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-# Widths of one and of both columns of a usual two-column paper, in inches.
-_COLUMN, _PAGE = 3.4, 7.0
+# In inches: a column of a two-column paper, and the text of one with a single column, such as NeurIPS's.
+_COLUMN, _PAGE = 3.25, 5.5
 _HEIGHT = 2.5
 # Letters of a row's name beyond which a column is too narrow, and how wide a letter is.
-_LONG_NAME, _LETTER = 30, 0.056
+_LONG_NAME, _LETTER = 30, 0.062
+# Height of a panel over the whole width: of its axis, and of each of its rows.
+_ROWS, _ROW = 0.75, 0.19
 _STYLE = mpl.rc_params_from_file(Path(__file__).parent / "paper.mplstyle", use_default_template=False)
 
 
@@ -64,23 +66,27 @@ def write_picture(chart: Chart, path: Path) -> None:
 
 @mpl.rc_context(_STYLE)
 def draw(chart: Chart) -> Picture:
-    """Return the figure: its panels and one legend for all."""
-    across = min(len(chart.panels), 2)
-    down = math.ceil(len(chart.panels) / across)
+    """Return the figure: its panels, two in a row, and one legend for all."""
+    rows: list[list[Panel]] = []
+    for panel in chart.panels:
+        if panel.wide or not rows or rows[-1][0].wide or len(rows[-1]) == 2:
+            rows.append([])
+        rows[-1].append(panel)
+    across = max(map(len, rows))
+    names = [line for panel in chart.panels for _, name in panel.y.ticks for line in name.split("\n")]
+    is_narrow = across == 1 and max(map(len, names), default=0) <= _LONG_NAME
+    width = _COLUMN if is_narrow and not any(panel.wide for panel in chart.panels) else _PAGE
+    heights = [_ROWS + _ROW * len(row[0].y.ticks) if row[0].wide else _HEIGHT * chart.height for row in rows]
     labels = [_entry(mark) for mark in chart.legend]
-    rows = [line for panel in chart.panels for _, name in panel.y.ticks for line in name.split("\n")]
-    names = max(map(len, rows), default=0)
-    width = _COLUMN if across == 1 and names <= _LONG_NAME else _PAGE
     longest = max((len(mark.name) for mark in chart.legend), default=0)
-    columns = max(1, min(len(labels), int(width / (0.4 + 0.055 * longest))))
-    foot = 0.25 + 0.18 * math.ceil(len(labels) / columns)
-    size = (width, _HEIGHT * chart.height * down + foot)
-    figure = Picture(figsize=size, layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False).ravel()
-    for ax, panel in zip(axes, chart.panels, strict=False):
-        draw_panel(ax, panel, width / across)
-    for ax in axes[len(chart.panels) :]:
-        ax.set_axis_off()
+    columns = max(1, min(len(labels), int(width / (0.5 + 0.065 * longest))))
+    foot = 0.2 * math.ceil(len(labels) / columns)
+    figure = Picture(figsize=(width, sum(heights) + foot), layout="constrained")
+    grid = figure.add_gridspec(len(rows), across, height_ratios=heights)
+    for place, row in enumerate(rows):
+        for column, panel in enumerate(row):
+            spans = slice(None) if panel.wide else column
+            draw_panel(figure.add_subplot(grid[place, spans]), panel, width if panel.wide else width / across)
     if labels:
         figure.legend(handles=labels, loc="outside lower center", ncols=columns, frameon=False)
     return figure
@@ -96,10 +102,12 @@ def _broken(text: str, letters: int) -> str:
 
 
 def _entry(mark: Mark) -> Line2D:
-    marker = _MARKERS[mark.symbol % len(_MARKERS)] if mark.has_markers else ""
+    marker = _MARKERS[mark.marker] if mark.has_markers else ""
+    is_band = mark.kind == "band"
     return Line2D(
-        [], [], color=mark.colour, markersize=4, marker=marker, linestyle="-" if mark.kind == "line" else "",
-        label=plain(mark.name),
+        [], [], color=mark.colour, markersize=4, marker=marker, label=plain(mark.name),
+        linestyle="-" if mark.kind in ("line", "band") else "", linewidth=7 if is_band else 1.3,
+        alpha=0.35 if is_band else 1.0,
     )  # fmt: skip
 
 
@@ -130,7 +138,7 @@ def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
 
 
 def _draw_mark(axes: Axes, mark: Mark, axis: Axis) -> None:
-    marker = _MARKERS[mark.symbol % len(_MARKERS)]
+    marker = _MARKERS[mark.marker]
     x, y = np.array(mark.x, dtype=float), np.array(mark.y, dtype=float)
     if mark.kind == "band":
         axes.fill_between(x, mark.low, mark.high, color=mark.colour, alpha=0.18, linewidth=0)

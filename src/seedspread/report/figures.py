@@ -7,22 +7,21 @@ import numpy as np
 
 from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.charts import (
-    QUOTED,
     Dots,
     Line,
     arm_marks,
     arms_axis,
     arms_of,
+    axis_title,
     lines_panel,
-    methods_panel,
 )
 from seedspread.analysis.words import between, look_title, number, p_value, seed_counts
-from seedspread.render.chart import GREY, Axis, Chart, Mark, Panel
+from seedspread.render.chart import GREY, NEUTRAL, Axis, Chart, Mark, Panel
 from seedspread.report.extension import ReportData, Row, Setting, origins, questions
 
 
 def spread_chart(s: Setting) -> Chart | None:
-    """Draw every run, means and ±1 sd bands; beside it the ratio by every method."""
+    """Draw every run, means and ±1 sd bands; beside them the ratios with their intervals."""
     if not s.runs:
         return None
     axis = replace(arms_axis([s.arm_title(arm) for arm in s.arms]), title=s.group)
@@ -41,20 +40,16 @@ def spread_chart(s: Setting) -> Chart | None:
             for block, own in ((block, s.of(arm, block)) for block in s.blocks)
         ]
         marks += arm_marks(s.arm_title(arm), i, s.colour(arm), mean, sd, dots)
-    panels = [Panel("every run", axis, Axis(s.metric.label), tuple(marks))]
-    for c in s.comparisons:
-        title = "ratio by method" if len(s.comparisons) == 1 else f"{c.arm_name}: ratio by method"
-        panels += [panel for panel in [methods_panel(c, title)] if panel is not None]
+    panels = [Panel("every run", axis, Axis(axis_title(s.metric)), tuple(marks))]
+    if lines := [Line.of(c.headline, arms_of(c)) for c in s.comparisons if c.headline.shown_interval]:
+        panels.append(lines_panel(lines, "Variance ratio, 95% interval", ""))
     looks = next((c.headline.looks for c in s.comparisons if c.headline.looks), None)
-    counted = (
-        f" The headline counts the looks ({look_title(looks)}); the other methods do not." if looks else ""
-    )
+    counted = f" It counts the looks ({look_title(looks)})." if looks else ""
     return Chart(
         f"{s.id}-spread",
         f"Spread over seeds: {s.name}",
-        "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio by "
-        "method; green, each seed counted once (the first is the headline); grey, every run counted "
-        f"as independent.{counted}",
+        "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio, each "
+        f"seed counted once, with the interval that decides the verdict.{counted}",
         f"{s.metric.label} of every run by arm. {'; '.join(means)}.",
         tuple(panels),
         s.origin,
@@ -73,7 +68,7 @@ def answer_charts(data: ReportData) -> list[Chart]:
             out.append(_answer_chart(drawn, f"answer-{len(out) + 1}" if out else "answer"))
     if len(out) < 2:
         return out
-    about = [chart.panels[0].x.title.removeprefix("variance ratio, ") for chart in out]
+    about = [chart.panels[0].x.title.removeprefix("Variance ratio, ") for chart in out]
     return [replace(chart, title=f"{chart.title}: {x}") for chart, x in zip(out, about, strict=True)]
 
 
@@ -83,7 +78,7 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
         Line.of(
             c.headline,
             f"{s.name}\n{arms_of(c)}, {seed_counts(c.seeds)}",
-            GREY if c.failures else QUOTED,
+            GREY if c.failures else NEUTRAL,
             f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_adjusted)}",
             "runs fail, or fall into two clusters: not to be judged so"
             if c.failures
