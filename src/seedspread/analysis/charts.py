@@ -26,7 +26,7 @@ from seedspread.render.chart import (
     floats,
     log_ticks,
 )
-from seedspread.runs.levels import arm_name, block_name
+from seedspread.runs.levels import arm_name, block_name, stratum_name
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison
@@ -91,7 +91,7 @@ def _on_one_scale(panels: Sequence[Panel]) -> list[Panel]:
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     if high - low <= _FAR * longest:
         ends = [(low, high)] * len(panels)
-    room = 0.54 * max(longest, max(high - low for low, high in ends))
+    room = 0.54 * max(longest, *(high - low for low, high in ends))
     centers = [(low + high) / 2 for low, high in ends]
     return [
         replace(panel, y=replace(panel.y, range=(center - room, center + room)))

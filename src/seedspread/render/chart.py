@@ -83,7 +83,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes and what is drawn on them; a `wide` one goes over a picture's whole width, as high as its names."""
+    """Axes and what is drawn on them; a `wide` panel takes a picture's whole width, as high as its names."""
 
     title: str
     x: Axis

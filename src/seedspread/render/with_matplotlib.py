@@ -3,6 +3,7 @@
 import io
 import math
 import textwrap
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -80,15 +81,18 @@ def draw(chart: Chart) -> Picture:
     labels = [_entry(mark) for mark in chart.legend]
     longest = max((len(mark.name) for mark in chart.legend), default=0)
     columns = max(1, min(len(labels), int(width / (0.5 + 0.065 * longest))))
-    foot = 0.2 * math.ceil(len(labels) / columns)
+    foot = 0.2 * math.ceil(len(labels) / columns) if labels else 0.01
     figure = Picture(figsize=(width, sum(heights) + foot), layout="constrained")
-    grid = figure.add_gridspec(len(rows), across, height_ratios=heights)
-    for place, row in enumerate(rows):
-        for column, panel in enumerate(row):
-            spans = slice(None) if panel.wide else column
-            draw_panel(figure.add_subplot(grid[place, spans]), panel, width if panel.wide else width / across)
+    *parts, bottom = figure.subfigures(len(rows) + 1, 1, height_ratios=[*heights, foot], squeeze=False).flat
+    for part, row in zip(parts, rows, strict=True):
+        many = 1 if row[0].wide else across
+        for axes, panel in zip_longest(part.subplots(1, many, squeeze=False).flat, row):
+            if panel is None:
+                axes.set_axis_off()
+            else:
+                draw_panel(axes, panel, width / many)
     if labels:
-        figure.legend(handles=labels, loc="outside lower center", ncols=columns, frameon=False)
+        bottom.legend(handles=labels, loc="center", ncols=columns, frameon=False)
     return figure
 
 
@@ -114,7 +118,7 @@ def _entry(mark: Mark) -> Line2D:
 def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
     """Draw a panel on axes, which may be a user's own, `width` inches wide; long names are broken."""
     line = int(0.8 * width / _LETTER)
-    below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int(0.6 * line)
+    below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int((0.75 if panel.wide else 0.6) * line)
     for axis, room, scale, limits, ticks, label in (
         (panel.x, below, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
         (panel.y, beside, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),
@@ -125,13 +129,16 @@ def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
             limits(axis.range)
         if axis.ticks:
             ticks([place for place, _ in axis.ticks], [_broken(name, room) for _, name in axis.ticks])
-        label(_broken(axis.title, int(0.75 * line)))
+        label(_broken(axis.title, int(0.9 * line)))
     for mark in panel.marks:
         _draw_mark(axes, mark, panel.x)
     if any(axis.log and axis.ticks for axis in (panel.x, panel.y)):
         axes.minorticks_off()
     if any(len(word) > below for _, name in panel.x.ticks for word in name.split()):
-        axes.tick_params(axis="x", labelrotation=30)
+        for text in axes.get_xticklabels():
+            text.set(rotation=30, ha="right", rotation_mode="anchor")
+    if panel.y.ticks and not any(name for _, name in panel.y.ticks):
+        axes.tick_params(axis="y", length=0)
     axes.set_title(_broken(panel.title, int(0.75 * line)), loc="left")
     if not panel.marks:
         axes.set_axis_off()
