@@ -100,7 +100,7 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
         "An interval that crosses 1 leaves the direction open. Where comparisons are judged together, it is "
         f"adjusted.{looks if any(c.headline.looks for _, c in drawn) else ''}",
         f"Variance ratios with 95% intervals. {ratios}.",
-        (lines_panel(lines, f"variance ratio, {compared}{metric}", ""),),
+        (lines_panel(lines, f"Variance ratio, {compared}{metric}", ""),),
         origins([s for s, _ in drawn]),
         height=0.45 + 0.14 * len(drawn),
     )
