@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.docs
 
-.PHONY: run test docs evidence soak format clean
+.PHONY: run test docs figures evidence soak format clean
 
 run: $(READY)
 	$(BIN)/seedspread quickstart
@@ -25,6 +25,10 @@ evidence: $(READY)
 soak: $(READY)
 	$(BIN)/pytest -m soak
 	$(BIN)/pytest -m hypothesis --hypothesis-profile soak
+
+# Every picture of README and docs, from today's code and the figures that were measured; a test says if one is stale.
+figures: $(READY)
+	PYTHONPATH=. $(BIN)/python tools/figures.py
 
 # The site, in build/site; needs no network once $(DOCS) is there. Every warning is an error.
 docs: $(DOCS)

@@ -26,9 +26,9 @@ from seedspread.analysis.components import ComponentsResult
 from seedspread.analysis.words import number
 from seedspread.atomic import replacing
 from seedspread.cli.options import say_prose
+from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, to_rich
-from seedspread.render.with_matplotlib import write_picture
 from seedspread.runs.files import parse_toml
 from seedspread.stats.seed_summaries import noise_from_predictions
 from seedspread.study.spec import StudySpec
@@ -82,19 +82,22 @@ def _text(name: str) -> str:
     return (Path(__file__).parent / name).read_text()
 
 
-def write_page(path: Path) -> list[Path]:
-    """Writes the page, and beside it in `evidence/` a picture of each section; returns all files."""
-    pictures = []
-    for found in findings():
-        if found.audit is not None and not is_source(found.study):
-            pictures.append(path.parent / _picture(found.study.name))
-            write_picture(replace(audit_chart(found.audit), scale=found.study.note), pictures[-1])
-    if (split := sources()) is not None:
-        pictures.append(path.parent / _picture(SOURCES))
-        write_picture(replace(sources_chart(split), scale=study_named(SOURCES).note), pictures[-1])
+def write_page(path: Path) -> None:
+    """Writes the page; `make figures` draws its pictures."""
     with replacing(path) as part:
         part.write_text(page())
-    return [path, *pictures]
+
+
+def charts() -> dict[str, Chart]:
+    """The picture of each section, by the name of its study."""
+    out = {
+        found.study.name: replace(audit_chart(found.audit), scale=found.study.note)
+        for found in findings()
+        if found.audit is not None and not is_source(found.study)
+    }
+    if (split := sources()) is not None:
+        out[SOURCES] = replace(sources_chart(split), scale=study_named(SOURCES).note)
+    return out
 
 
 def _amounts() -> dict[str, Any]:
@@ -339,7 +342,8 @@ def main() -> None:
     if parser.parse_args().show:
         show()
     else:
-        print(f"page: {PAGE}, with {len(write_page(PAGE)) - 1} pictures beside it")
+        write_page(PAGE)
+        print(f"page: {PAGE}; its pictures: make figures")
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def sources_chart(found: ComponentsResult) -> Chart:
     )
     ticks = tuple((float(-place), name) for place, name in enumerate(names))
     sides = (-len(names) + 0.4, 0.6)
-    panel = Panel("", Axis("sd of accuracy, points, 95% intervals"), Axis(ticks=ticks, range=sides), marks)
+    panel = Panel("", Axis("Sd of test accuracy (points, 95% CI)"), Axis(ticks=ticks, range=sides), marks)
     return Chart("sources", "", "", "", (panel,), height=0.8)
 
 

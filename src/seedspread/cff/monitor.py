@@ -165,6 +165,22 @@ class _Window:
             self.feed(name, tally)
 
 
+def saturation_chart(frame: "pd.DataFrame") -> Chart:
+    """Draw the rates of `ClampMonitor.to_frame` over steps, or over windows if no step was counted."""
+    time = "step" if frame["step"].any() else "window"
+    marks = []
+    for number, (name, rows) in enumerate(frame.dropna(subset="rate").groupby("name", sort=False)):
+        x, y = tuple(map(float, rows[time])), tuple(map(float, 100 * rows["rate"]))
+        kind: Literal["line", "dots"] = "line" if len(x) > 1 else "dots"
+        colour, symbol = COLOURS[number % len(COLOURS)], number % SYMBOLS
+        marks.append(Mark(kind, _line(str(name)), x, y, colour=colour, symbol=symbol, legend=True))
+    top = max((y for mark in marks for y in mark.y), default=0.0)
+    shares = Axis("Saturated (%)", range=(0.0, max(1.05 * top, 1.0)))
+    panel = Panel("", Axis(time.capitalize()), shares, tuple(marks))
+    title, caption = "Saturation over time", "The share that a clamp cuts, in each window of time."
+    return Chart("saturation", title, caption, caption, (panel,))
+
+
 class ClampMonitor:
     """Count how often values saturate over time, in any loss.
 
@@ -429,17 +445,7 @@ class ClampMonitor:
         frame = self.to_frame()
         if frame.empty:
             raise PlotError(NOTHING)
-        time = "step" if frame["step"].any() else "window"
-        marks = []
-        for number, (name, rows) in enumerate(frame.dropna(subset="rate").groupby("name", sort=False)):
-            x, y = tuple(map(float, rows[time])), tuple(map(float, 100 * rows["rate"]))
-            kind: Literal["line", "dots"] = "line" if len(x) > 1 else "dots"
-            colour, symbol = COLOURS[number % len(COLOURS)], number % SYMBOLS
-            marks.append(Mark(kind, _line(str(name)), x, y, colour=colour, symbol=symbol, legend=True))
-        top = max((y for mark in marks for y in mark.y), default=0.0)
-        panel = Panel("", Axis(time), Axis("saturated (%)", range=(0.0, max(1.05 * top, 1.0))), tuple(marks))
-        title, caption = "Saturation over time", "The share that a clamp cuts, in each window of time."
-        chart = Chart("saturation", title, caption, caption, (panel,))
+        chart = saturation_chart(frame)
         if path is not None:
             write_picture(chart, Path(path))
         return draw(chart)

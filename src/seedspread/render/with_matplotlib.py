@@ -30,6 +30,8 @@ _COLUMN, _PAGE = 3.25, 5.5
 _HEIGHT = 2.5
 # Letters of a row's name beyond which a column is too narrow, and how wide a letter is.
 _LONG_NAME, _LETTER = 30, 0.062
+# Letters of a title that a panel's height holds.
+_Y_TITLE = 24
 # Height of a panel over the whole width: of its axis, and of each of its rows.
 _ROWS, _ROW = 0.75, 0.19
 _STYLE = mpl.rc_params_from_file(Path(__file__).parent / "paper.mplstyle", use_default_template=False)
@@ -119,9 +121,9 @@ def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
     """Draw a panel on axes, which may be a user's own, `width` inches wide; long names are broken."""
     line = int(0.8 * width / _LETTER)
     below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int((0.75 if panel.wide else 0.6) * line)
-    for axis, room, scale, limits, ticks, label in (
-        (panel.x, below, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
-        (panel.y, beside, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),
+    for axis, room, letters, scale, limits, ticks, label in (
+        (panel.x, below, int(0.9 * line), axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
+        (panel.y, beside, _Y_TITLE, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),
     ):
         if axis.log:
             scale("log")
@@ -129,7 +131,7 @@ def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
             limits(axis.range)
         if axis.ticks:
             ticks([place for place, _ in axis.ticks], [_broken(name, room) for _, name in axis.ticks])
-        label(_broken(axis.title, int(0.9 * line)))
+        label(_broken(axis.title, letters))
     for mark in panel.marks:
         _draw_mark(axes, mark, panel.x)
     if any(axis.log and axis.ticks for axis in (panel.x, panel.y)):
