@@ -59,11 +59,11 @@ def _over_training() -> Chart:
         for k, name in enumerate(layers)
     ]
     one = Mark("rule", "", (epochs[0], epochs[-1]), (1.0, 1.0))
-    y = Axis("Gradient norm, subtract / clamp", log=True, ticks=log_ticks(0.1, 2.0), range=(0.1, 2.0))
+    y = Axis("Subtract / clamp norm", log=True, ticks=log_ticks(0.1, 2.0), range=(0.1, 2.0))
     rate = Mark("line", "rate", epochs, floats(table["rate"]), colour=NEUTRAL)
     panels = (
         Panel("", Axis("Epoch"), y, (one, *ratios)),
-        Panel("", Axis("Epoch"), Axis("Clamped pairs at layer 0 (%)", range=(0.0, 100.0)), (rate,)),
+        Panel("", Axis("Epoch"), Axis("Clamped at layer 0 (%)", range=(0.0, 100.0)), (rate,)),
     )
     return Chart("mini-over-training", "", "", "", panels, height=0.85)
 

@@ -1,6 +1,7 @@
 """The audit of whole tables: what it says, in which forms, and what it makes of odd input."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ from matplotlib.figure import Figure
 
 from seedspread import audit, components
 from seedspread.analysis.audit_result import AuditResult, Comparison
-from seedspread.analysis.charts import Dots, arm_marks, audit_chart
+from seedspread.analysis.charts import Dots, Line, arm_marks, audit_chart, lines_panel
 from seedspread.analysis.words import asides
 from seedspread.paper.values import published_table
-from seedspread.render.chart import PlotError
+from seedspread.render.chart import BEYOND, PlotError
+from seedspread.stats.result import Interval
 from seedspread.tables.question import TableError
 
 
@@ -177,13 +179,37 @@ def test_a_picture_is_drawn_the_same_each_time(tmp_path: Path) -> None:
 
 def test_the_picture_shows_every_run_and_which_ratio_to_quote() -> None:
     runs, ratios = audit_chart(paper()).panels
-    dots = [m for m in runs.marks if m.kind == "dots"]
+    dots = [m for m in runs.marks if m.kind == "dots" and m.x]
     assert [m.name for m in dots] == [
         "subtract, detach", "subtract, direct", "clamp, detach", "clamp, direct",
     ]  # fmt: skip
     assert sum(len(m.x) for m in dots) == 28
+    assert [m.name for m in runs.marks if m.legend] == ["mean ± 1 sd", "detach", "direct"]
+    assert runs.y.title == "Test accuracy (%)"
+    assert [m.kind for m in ratios.marks] == ["rule", "interval"]  # the headline's alone
+    ratios = audit_chart(paper(), methods=True).panels[1]
     assert ratios.y.ticks[0][1] == "* robust variance ratio"
     assert len({m.name for m in ratios.marks if m.legend}) == 2
+
+
+def test_strata_are_drawn_on_one_scale_and_what_is_off_the_axis_is_marked() -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        (task, group, seed, level + sd * rng.normal())
+        for task, level in (("near", 0.0), ("far", 500.0))
+        for group, sd in (("a", 1.0), ("b", 3.0))
+        for seed in range(6)
+    ]
+    frame = pd.DataFrame(rows, columns=["task", "group", "seed", "value"])
+    forest, near, far = audit_chart(audit(frame, "value", "group", "a", by="task")).panels
+    assert forest.wide
+    lengths = [high - low for low, high in (near.y.range or (0, 0), far.y.range or (0, 0))]
+    assert lengths[0] == pytest.approx(lengths[1])
+    assert far.y.range is not None
+    assert far.y.range[0] > 450
+    line = Line("x", 2.0, Interval(0.5, math.inf, 0.95))
+    marks = lines_panel([line], "", "").marks
+    assert [(m.symbol, m.x) for m in marks if m.kind == "dots"] == [(BEYOND[1], (3.0,))]
 
 
 def test_a_picture_without_a_ratio_says_so(tmp_path: Path) -> None:
@@ -196,7 +222,7 @@ def test_a_picture_without_a_ratio_says_so(tmp_path: Path) -> None:
 def test_arms_keep_their_colours_over_comparisons() -> None:
     values = {"old": [1.0, 2, 4], "new": [1.0, 3, 9], "newer": [2.0, 2.5, 4]}
     panels = audit_chart(audit(table(values), "value", "group", "old")).panels
-    colours = {(m.name, m.colour) for panel in panels[1:] for m in panel.marks}
+    colours = {(m.name, m.colour) for m in panels[0].marks if m.x}
     assert len(colours) == len({name for name, _ in colours}) == len({colour for _, colour in colours}) == 3
 
 
@@ -324,12 +350,14 @@ def test_comparisons_as_a_frame_and_a_figure() -> None:
     assert list(frame["group"]) == ["a", "b"]
     assert frame["ratio"][1] == result.comparisons[1].headline.ratio
     figure = result.plot()
-    assert len(figure.axes) >= 3
+    assert len(figure.axes) == 2
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
     own = Figure().subplots()
     assert result.plot(own) is own.figure
-    assert [label.get_text() for label in own.get_yticklabels()] == ["a vs ref", "b vs ref"]
-    assert "of value" in own.get_xlabel()  # a forest alone has no panel that names it
+    assert [label.get_text() for label in own.get_xticklabels()] == ["ref", "a", "b"]
+    assert [name for _, name in result.chart().panels[1].y.ticks] == ["a vs ref", "b vs ref"]
+    many = audit(table({g: list(rng.normal(size=6)) for g in "abcdefghij"}), "value", "group", "a").chart()
+    assert [panel.x.title[:23] for panel in many.panels] == ["Variance ratio of value"]
 
 
 def test_a_comparison_alone_is_a_row_and_a_figure_of_its_ratios() -> None:
@@ -347,7 +375,7 @@ def test_a_comparison_alone_is_a_row_and_a_figure_of_its_ratios() -> None:
 def test_three_arms_without_a_baseline_are_drawn_in_three_colours() -> None:
     rng = np.random.default_rng(0)
     result = audit(table({g: list(rng.normal(size=6)) for g in "abc"}), "value", "group")
-    marks = [m for panel in audit_chart(result).panels[1:] for m in panel.marks if m.kind == "dots"]
+    marks = [m for panel in audit_chart(result).panels for m in panel.marks if m.kind == "dots" and m.x]
     assert len({(m.name, m.colour) for m in marks}) == len({m.colour for m in marks}) == 3
     assert "<img" in result._repr_html_()
 

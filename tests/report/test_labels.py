@@ -73,8 +73,8 @@ def test_every_question_has_a_figure_of_its_own_whose_rows_name_the_baseline(tmp
     pictures = [chart for chart in report.charts if chart.id.startswith("answer")]
     axes = {chart.id: chart.panels[0].x.title for chart in pictures}
     assert list(axes.values()) == [
-        "variance ratio, clamp over subtract",
-        "variance ratio, layer_local over end_to_end",
+        "Variance ratio, clamp over subtract",
+        "Variance ratio, layer_local over end_to_end",
     ]
     assert len(set(axes)) == 2
     for chart, arms in zip(pictures, ("clamp over subtract", "layer_local over end_to_end"), strict=True):

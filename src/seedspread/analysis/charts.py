@@ -72,7 +72,7 @@ def audit_chart(audit: AuditResult, methods: bool = False) -> Chart:
     is_drawn = len(strata) <= _MOST_DRAWN and groups <= _MOST_GROUPS
     runs = _on_one_scale([_runs_panel(audit, stratum) for stratum in strata]) if is_drawn else []
     is_wide = not is_drawn or len(strata) > 1 or len(audit.comparisons) > _MOST_BESIDE
-    ratios = [_ratios_panel(audit, is_wide)]
+    ratios = [_ratios_panel(audit, is_wide, "" if is_drawn else f" of {audit.value}")]
     if methods and len(audit.comparisons) <= _MOST_DRAWN:
         found = (methods_panel(c, c.title, wide=len(audit.comparisons) > 1) for c in audit.comparisons)
         ratios = [panel for panel in found if panel is not None] or ratios
@@ -99,7 +99,7 @@ def _on_one_scale(panels: Sequence[Panel]) -> list[Panel]:
     ]
 
 
-def _ratios_panel(audit: AuditResult, wide: bool) -> Panel:
+def _ratios_panel(audit: AuditResult, wide: bool, of_what: str) -> Panel:
     """Every ratio with the interval that decides its verdict, and the averages over strata."""
     one = audit.comparisons[0] if len(audit.comparisons) == 1 else None
     lines = [Line.of(c.headline, "" if one else c.title) for c in audit.comparisons]
@@ -112,7 +112,7 @@ def _ratios_panel(audit: AuditResult, wide: bool) -> Panel:
     levels = " or ".join(sorted({f"{interval.level:.0%}" for interval in intervals}, reverse=True))
     counted = ("" if one else ", adjusted") + (", looks counted" if audit.looks else "")
     title = f"{one.title}\n{times(one.headline.ratio)} ({ends(intervals[0])})" if one else ""
-    return lines_panel(lines, f"Variance ratio ({levels} CI{counted})", title, wide)
+    return lines_panel(lines, f"Variance ratio{of_what} ({levels} CI{counted})", title, wide)
 
 
 @dataclass(frozen=True)
