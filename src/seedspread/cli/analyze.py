@@ -74,7 +74,10 @@ def audit(
     form: Form = "text",
     json: Json = False,
 ) -> None:
-    """Did a change alter how much results spread across seeds? From a table with one row per run."""
+    """Did a change alter how much results spread across seeds?
+
+    From a table with one row per run, a store, or another tool's log.
+    """
     from seedspread.analysis.audit import audit as run_audit
     from seedspread.render.terminal import Terminal
 
@@ -177,7 +180,7 @@ def check(
     form: Form = "text",
     json: Json = False,
 ) -> None:
-    """Did the spread change? From published means ± sd, without a table."""
+    """Did the spread change? From published means ± sd."""
     from seedspread.analysis.published import check as checked
 
     check_forms(form)
@@ -254,7 +257,10 @@ def seeds(
     drop: Annotated[float | None, "Drop for gate to detect; with --sd, and --n for its past runs."] = None,
     json: Json = False,
 ) -> None:
-    """How many seeds do I need, for a variance ratio (--ratio) or a mean (--sd)?"""
+    """How many seeds do I need?
+
+    To detect a variance ratio (--ratio), or for a mean (--sd with --se, --difference, --margin or --drop).
+    """
     from seedspread.analysis.seeds import seed_budget
     from seedspread.stats.planning import Design
 
@@ -295,7 +301,10 @@ def compare(
     form: Form = "text",
     json: Json = False,
 ) -> None:
-    """Compare sets of runs: did the spread change, and do their answers agree?"""
+    """Did the spread change between two sets of runs?
+
+    With groups also: do the sets give the same answer?
+    """
     from seedspread.render.terminal import Terminal
     from seedspread.study.store_questions import compare as run_compare
 
@@ -336,7 +345,10 @@ def components(
     form: Form = "text",
     json: Json = False,
 ) -> None:
-    """Split the variance: between seeds, by source of randomness, and noise between same-seed runs."""
+    """Split the variance by source of randomness.
+
+    Between seeds, by source (such as init and order), and noise between same-seed runs.
+    """
     from seedspread.analysis.components import components as split
 
     check_forms(form)
@@ -396,7 +408,10 @@ def gate(
     form: Form = "text",
     json: Json = False,
 ) -> None:
-    """Do new runs pass, judged by past ones? For CI: exit status 0 pass, 1 fail, 3 can't tell, 2 error."""
+    """Do new runs pass, judged by past ones? For CI.
+
+    Exit status: 0 pass, 1 fail, 3 can't tell, 2 error.
+    """
     from seedspread.analysis.gate import gate as judge
 
     check_forms(form)
@@ -474,7 +489,7 @@ def collect(
     pattern: Annotated[str | None, "Columns from paths, such as '{model}/seed-{seed}/results.json'."] = None,
     json: Annotated[bool, "Print JSON."] = False,
 ) -> None:
-    """Make a table, one row per run, from what MLflow, W&B and other tools have logged."""
+    """Make a table from what MLflow, W&B and other tools logged."""
     from seedspread.render.table import without_formula
     from seedspread.tables.sources import collect as collecting
     from seedspread.tables.sources.collect import check_ending, for_spreadsheets, summary, write_table

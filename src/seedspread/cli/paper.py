@@ -12,7 +12,7 @@ def quickstart(
     store: Annotated[Path, "Folder of results."] = Path("quickstart"),
     workers: Annotated[int | None, option("Runs at once. Default: one per core.", min=1)] = None,
 ) -> None:
-    """Train, audit and report in miniature, on a sample that is included. About a minute."""
+    """Train, audit and report in miniature: about a minute."""
     require_extra("train", "seedspread quickstart")
     require_extra("report", "its report")
     from seedspread.paper import quickstart as miniature
@@ -27,7 +27,8 @@ def quickstart(
     with ProgressDisplay(Terminal(stderr=True)) as progress:
         result = miniature.quickstart(store, workers, progress, implementation)
     say(result.to_text(width=min(Terminal().width, 110)))
-    for line in miniature.what_it_shows(result):
+    say("")
+    for line in miniature.AFTERWARDS:
         say_prose(line)
     say(f"All tests, and why: {shlex.join(['seedspread', 'audit', str(store), '--explain'])}")
     say(f"Report: {store / 'report.html'}")
@@ -53,7 +54,10 @@ def train(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Train one run: the encoder layer by layer, then the probe; prints its accuracy."""
+    """Train one run and print its accuracy.
+
+    The encoder is trained layer by layer, then the probe.
+    """
     require_extra("train", "seedspread train")
     from seedspread.cff.diagnosis import COLLAPSED
     from seedspread.cff.presets import ConfigError, read_config
@@ -84,7 +88,7 @@ def train(
 
 
 def diagnose(run_dir: Annotated[Path, argument("Folder of a finished run.")], json: Json = False) -> None:
-    """Show a run's layers (margin, rate, gradient norm) and what to do about its margin."""
+    """Show the layers of a run, and what to do about its margin."""
     from seedspread.cff.diagnosis import diagnose as diagnose_run
 
     say_result(diagnose_run(run_dir), "text", as_json=json)
@@ -94,7 +98,7 @@ def verify_paper(
     only: Annotated[str | None, "Show one verdict only: reproduces, differs or 'not derivable'."] = None,
     json: Json = False,
 ) -> None:
-    """Recompute every number in the paper from its per-seed values: which hold?"""
+    """Recompute the paper's numbers from its per-seed values."""
     from rich.text import Text
 
     from seedspread.paper.check import SECTIONS, VERDICTS, answer, as_values, check_paper, summary

@@ -40,7 +40,10 @@ def report(
     asked: TableOptions,
     json: Annotated[bool, "Print JSON."] = False,
 ) -> None:
-    """Write a page with the answer, tables and figures: one file that opens offline."""
+    """Write a page with the answer, tables and figures.
+
+    One file that opens offline.
+    """
     require_extra("report", "seedspread report")
     from rich.text import Text
 

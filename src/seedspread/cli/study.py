@@ -62,7 +62,7 @@ def plan(
     implementation: Implementation = None,
     json: Json = False,
 ) -> None:
-    """List a study's runs: what is done, what is missing, and how long that takes."""
+    """List a study's runs: done, missing, and how long these take."""
     from rich.text import Text
 
     from seedspread.render.terminal import Terminal
@@ -218,7 +218,7 @@ def run(
     implementation: Implementation = None,
     json: Json = False,
 ) -> None:
-    """Run what is missing of a study. If interrupted, the same command resumes."""
+    """Run what is missing of a study; if interrupted, it resumes."""
     from seedspread.render.terminal import Terminal
     from seedspread.runs.studies import sequential_values
     from seedspread.study import loop
@@ -310,7 +310,7 @@ def status(
     verify: Annotated[bool, "Check that no file of finished runs was edited or swapped."] = False,
     json: Json = False,
 ) -> None:
-    """Show what is done, running, failed and waiting, and why runs failed."""
+    """Show which runs are done, running, waiting and failed."""
     from rich.console import Group
     from rich.live import Live
 

@@ -40,16 +40,10 @@ def choose_implementation(store: Path) -> tuple[str | None, str]:
     return None, f"Implementation: fast. The native one is not available here: {why.rpartition(': ')[0]}."
 
 
-def what_it_shows(result: AuditResult) -> list[str]:
-    """Return what so small a study can show, what it cannot, and what to run next."""
-    c = result.comparisons[0]
-    seeds = min(cell.n for cell in c.cells)
-    ratios = f"only variance ratios above {c.detectable:.1f}" if c.detectable else "hardly any ratio"
-    return [
-        "",
-        f"With {seeds} seeds per group, {ratios} (or below the inverse) are likely to be detected.",
-        "This says nothing about the paper's effect, which is about a model 37 times larger, trained 120 "
-        "times longer on 80 times more images.",
-        "Next: seedspread plan mini/cifar10-factorial  (CIFAR-10 in miniature, about a minute per run), or "
-        "paper/cifar10-factorial (GPUs).",
-    ]
+# After the audit: what so small a study cannot show, and what to run next.
+AFTERWARDS = (
+    "This says nothing about the paper's effect, which is about a model 37 times larger, trained 120 times "
+    "longer on 80 times more images.",
+    "Next: seedspread plan mini/cifar10-factorial  (CIFAR-10 in miniature, about a minute per run), or "
+    "paper/cifar10-factorial (GPUs).",
+)
