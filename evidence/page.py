@@ -151,7 +151,7 @@ def _twins_and_sums(split: ComponentsResult, whole: Finding) -> dict[str, dict[s
         "noise_share": {
             arm: f"{variance / (spread[arm] or math.nan) ** 2:.0%}" for arm, variance in twins.items()
         },
-        "added": {arm.group: f"{math.sqrt(arm.total):.2f}" for arm in split.strata[0].arms},
+        "added": {arm.group: f"{math.sqrt(arm.total):.2f}" for arm in split.strata[0].groups},
     }
 
 

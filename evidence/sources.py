@@ -7,7 +7,7 @@ import pandas as pd
 
 from evidence.findings import findings
 from evidence.plan import SOURCES, study_named
-from seedspread.analysis.components import ArmComponents, Component, ComponentsResult, components
+from seedspread.analysis.components import Component, ComponentsResult, GroupComponents, components
 from seedspread.analysis.words import between, number, p_value
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
 from seedspread.render.table import Column, Table
@@ -37,7 +37,7 @@ def sources() -> ComponentsResult | None:
 
 def sources_table(found: ComponentsResult) -> Table:
     """A row for each source: the sd that it makes in either arm, and the ratio of its variances."""
-    arms, compared = found.strata[0].arms, found.strata[0].comparisons[0]
+    arms, compared = found.strata[0].groups, found.strata[0].comparisons[0]
     rows = []
     for contrast in compared.components:
         parts = [arm.component(contrast.key) for arm in arms]
@@ -58,7 +58,7 @@ def sources_table(found: ComponentsResult) -> Table:
 
 def sources_chart(found: ComponentsResult) -> Chart:
     """The same as a picture, in variances' roots: the scale of accuracies."""
-    arms = found.strata[0].arms
+    arms = found.strata[0].groups
     names = list(dict.fromkeys(part.name for arm in arms for part in arm.components))
     marks = tuple(
         mark
@@ -73,11 +73,11 @@ def sources_chart(found: ComponentsResult) -> Chart:
 
 def twin_variances(found: ComponentsResult) -> dict[str, float]:
     """By arm the variance between twins of a seed, from their mean squares."""
-    parts = {arm.group: arm.component(NOISE) for arm in found.strata[0].arms}
+    parts = {arm.group: arm.component(NOISE) for arm in found.strata[0].groups}
     return {group: part.unbiased for group, part in parts.items() if part and part.unbiased is not None}
 
 
-def _marks(arm: ArmComponents, names: list[str], colour: str, shift: float) -> list[Mark]:
+def _marks(arm: GroupComponents, names: list[str], colour: str, shift: float) -> list[Mark]:
     return [
         Mark("interval", arm.title, (math.sqrt(part.variance),), (shift - names.index(part.name),),
              (ends.low,), (ends.high,), (f"{arm.title}, {part.name}",), colour, legend=True)

@@ -141,7 +141,7 @@ def test_sources_are_split_by_the_runs_of_their_studies() -> None:
     )
     chosen = runs[is_plain & (one_stream | twins)]
     told = components(chosen, "accuracy", "objective.margin_type", "objective.stability", baseline="subtract")
-    for ours, theirs in zip(split.strata[0].arms, told.strata[0].arms, strict=True):
+    for ours, theirs in zip(split.strata[0].groups, told.strata[0].groups, strict=True):
         assert ours.group == theirs.group
         for part, other in zip(ours.components, theirs.components, strict=True):
             assert part.name == other.name

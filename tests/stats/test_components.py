@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize, stats
 from statsmodels.formula.api import mixedlm
 
-from seedspread.analysis.components import ArmComponents, Split, compare_splits, split
+from seedspread.analysis.components import GroupComponents, Split, compare_splits, split
 from seedspread.analysis.words import NO_VARIANCE, NOT_REPEATED
 from seedspread.stats.components import NOISE, SEED, TOGETHER, Dense, Sample, Spectral, design
 from seedspread.stats.groups import Floats, Ints
@@ -70,7 +70,7 @@ UNBALANCED = np.setdiff1d(np.arange(144), np.arange(0, 144, 7))  # R's Penicilli
 
 
 def variances(found: Split) -> dict[str, float]:
-    return {c.key: c.variance for c in found.arm.components}
+    return {c.key: c.variance for c in found.group.components}
 
 
 # lme4 1.1-31: as.data.frame(VarCorr(lmer(Yield ~ 1 + (1 | Batch), Dyestuff, control = lmerControl(optimizer =
@@ -111,7 +111,7 @@ def test_they_are_those_of_lme4(data: Sample, expected: dict[str, float]) -> Non
     ],
 )
 def test_intervals_are_the_profiles(data: Sample, expected: tuple[tuple[float, float], ...]) -> None:
-    for component, ends in zip(split(data, 0.95).arm.components, expected, strict=True):
+    for component, ends in zip(split(data, 0.95).group.components, expected, strict=True):
         assert component.interval is not None
         assert (component.interval.low, component.interval.high) == pytest.approx(ends, rel=2e-5)
 
@@ -163,7 +163,7 @@ def test_balanced_designs_give_mean_squares(
         return
     seeds, blocks = np.divmod(np.arange(k * b), b)
     found = split(sample(factor * y.ravel(), blocks, seed=seeds), 0.95)
-    seed, noise = found.arm.components
+    seed, noise = found.group.components
     scale = factor**2 * (between + within)
     assert seed.unbiased == pytest.approx(factor**2 * (between - within) / b, rel=1e-7, abs=1e-9 * scale)
     assert seed.p == pytest.approx(float(stats.f.sf(between / within, k - 1, (k - 1) * (b - 1))), abs=1e-9)
@@ -190,7 +190,7 @@ def test_a_source_may_be_a_trillionth_of_another(
     first, second, noise = (
         sd * rng.normal(size=k) for sd, k in zip(sds, (sizes[0], sizes[1], len(a)), strict=True)
     )
-    found = split(sample(first[a] + second[b] + noise, init=a, order=b), 0.95).arm.components
+    found = split(sample(first[a] + second[b] + noise, init=a, order=b), 0.95).group.components
     for c in found:
         assert c.interval is None or c.interval.low <= c.variance <= c.interval.high
     if all(c.variance > 0 for c in found):
@@ -241,7 +241,7 @@ def splits_of(setting: str) -> tuple[Split, Split]:
 
 def test_the_papers_figures() -> None:
     """Between seeds .896 against about 0, same-seed noise .204 against .146; reversed on CIFAR-100."""
-    clamp, subtract = (s.arm for s in splits_of("cifar10"))
+    clamp, subtract = (s.group for s in splits_of("cifar10"))
     assert [round(c.variance, 3) for c in clamp.components] == [0.896, 0.204]
     # lme4, accuracy ~ stability + (1 | seed): 0.8958953 and 0.2040000; 0 and 0.1338810
     assert [c.variance for c in subtract.components] == pytest.approx([0, 0.1338810], abs=1e-6)
@@ -257,8 +257,8 @@ def test_the_papers_figures() -> None:
     assert reversed_.components[0].variances == pytest.approx((0.0, 0.666), abs=5e-4)
 
 
-def told(data: Sample) -> ArmComponents:
-    return split(data, 0.95).arm
+def told(data: Sample) -> GroupComponents:
+    return split(data, 0.95).group
 
 
 def test_without_repeated_seeds_there_is_a_total_and_no_more() -> None:
@@ -323,7 +323,7 @@ def test_one_stream_at_a_time_has_its_noise_in_each() -> None:
     assert {c.key: c.variance for c in found.components} == pytest.approx(
         {"init": y[:7].var(ddof=1), "order": y[7:].var(ddof=1)}, rel=1e-5
     )
-    assert "same-seed noise in it" in found.note
+    assert "includes the same-seed noise" in found.note
     assert [c.p for c in found.components] == [None, None]
 
 

@@ -37,7 +37,7 @@ def test_the_variance_is_split_by_source_and_what_no_seed_drives(tmp_path: Path)
     table = together.table
     assert table.groupby(["opt", "seed"])["accuracy"].nunique().eq(2).all()
     found = components(str(store), value="accuracy", group="opt", baseline="sgd")
-    arm = next(arm for arm in found.strata[0].arms if arm.group == "adam")
+    arm = next(arm for arm in found.strata[0].groups if arm.group == "adam")
     adam = {one.key: one for one in arm.components}
     assert set(adam) == {"init", "order", "together", "noise"}
     for key, truth in {"init": 16.0, "order": 1.0, "noise": 0.09}.items():

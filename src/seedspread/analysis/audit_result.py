@@ -192,35 +192,33 @@ class AuditResult(display.Result):
     def oneline(self) -> str:
         """One line per comparison, for a chat."""
         return "\n".join(
-            f"{c.title}, {self.value}, {words.seed_counts(c.seeds)}: {c.verdict}" for c in self.comparisons
+            f"{c.word}: {c.title} ({self.value}, {words.seed_counts(c.seeds)}): "
+            f"{words.figures(c) or words.claim(c)}"
+            for c in self.comparisons
         )
 
     def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
         """Yield one screen; with `details` every comparison and test, with `explain` why each was used."""
         if len(self.comparisons) > 1:
             yield Heading(f"{self.value} across seeds | {self._size()}")
-            yield from self.overview(width, details)
+            yield from (Answer.of(*line) for line in words.counted(self))
+            yield from self.overview_tables(width, details)
         yield from self.each(details, explain)
         yield from map(Note, (*self.notes, *([words.foot(self)] if details or explain else [])))
 
-    def overview(self, width: int | None, details: bool = False) -> Iterator[Block]:
-        """Yield how many comparisons have which verdict, the averages, and the ratios."""
-        for word, text in words.counted(self):
-            yield Answer.of(word, text)
-        if self.forests:
-            yield display.averages_table(self)
-        elif width:
-            yield ""
-        settled = any(c.word != "CAN'T TELL" for c in self.comparisons)
-        if words.omnibus_leads(self) and not (details or settled):
-            return
+    def overview_tables(self, width: int | None, details: bool = False) -> Iterator[Block]:
+        """Yield the averages, means ± sd, and the ratios."""
+        yield display.averages_table(self) if self.forests else ""
+        shown = None if width is None else display.MOST_ROWS if details else _ON_A_SCREEN
         several_pairs = len({(c.group, c.baseline) for c in self.comparisons}) > 1
-        if width and self.by and several_pairs and not details:
-            yield display.matrix_table(self, width, _ON_A_SCREEN)
+        if width and several_pairs and len({c.stratum for c in self.comparisons}) > 1 and not details:
+            yield display.means_table(self, shown)
+            if len({c.baseline for c in self.comparisons}) > 1:
+                yield display.matrix_table(self, width, _ON_A_SCREEN)
         else:
-            shown = len(self.comparisons) if width is None else display.MOST_ROWS if details else _ON_A_SCREEN
-            yield display.overview_table(self, shown, p=details or width is None)
-            yield from words.left_out(len(self.comparisons) - shown, "comparisons, ")
+            yield from display.overview_tables(self, shown, p=details or width is None)
+            left = 0 if shown is None else len(self.comparisons) - shown
+            yield from words.left_out(left, "comparisons, ")
 
     def _size(self) -> str:
         """`3 groups x 8 datasets, 240 runs`."""

@@ -11,7 +11,7 @@ from scipy import stats
 
 from seedspread.analysis import words
 from seedspread.analysis.audit import check_options
-from seedspread.analysis.display import Block, Heading, Note, Result, components_tables
+from seedspread.analysis.display import Answer, Block, Heading, Note, Result, components_tables
 from seedspread.analysis.samples import arms_by_stratum, noise_of_test_set
 from seedspread.runs.levels import Levels, arm_name, joined_levels, level_name, stratum_name
 from seedspread.runs.metrics import metric_of
@@ -49,7 +49,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class ArmComponents:
+class GroupComponents:
     """The variance of one group's runs, block means taken out, and its parts."""
 
     group: str
@@ -68,7 +68,7 @@ class ArmComponents:
 
     @property
     def sentence(self) -> str:
-        return words.arm_sentence(self)
+        return words.group_sentence(self)
 
     def component(self, key: str) -> Component | None:
         return next((c for c in self.components if c.key == key), None)
@@ -87,8 +87,8 @@ class ComponentContrast:
 
 
 @dataclass(frozen=True)
-class ArmsCompared:
-    """Two arms, component by component."""
+class GroupsCompared:
+    """A group and its baseline, component by component."""
 
     group: str
     baseline: str
@@ -98,34 +98,34 @@ class ArmsCompared:
 
     @property
     def title(self) -> str:
-        return f"{arm_name(self.factor, self.group)} against {arm_name(self.factor, self.baseline)}"
+        return f"{arm_name(self.factor, self.group)} vs {arm_name(self.factor, self.baseline)}"
 
 
 @dataclass(frozen=True)
 class Components:
-    """The arms of one stratum and their comparisons; `title` is the stratum with what it is a level of."""
+    """The groups of one dataset and their comparisons; `title` is the dataset with what it is a level of."""
 
     stratum: Levels
-    arms: tuple[ArmComponents, ...]
-    comparisons: tuple[ArmsCompared, ...]
+    groups: tuple[GroupComponents, ...]
+    comparisons: tuple[GroupsCompared, ...]
     title: str = ""
 
     @property
     def sentences(self) -> list[str]:
         """The answer: the comparisons, then the groups."""
-        return [c.sentence for c in self.comparisons] + [arm.sentence for arm in self.arms]
+        return [c.sentence for c in self.comparisons] + [group.sentence for group in self.groups]
 
 
 MOST_RUNS = 1_500
-_QUIET = "runs that differ only in what comes after training have no same-seed noise among them"
-_NAMES = {model.SEED: "between seeds", model.NOISE: "same-seed noise", model.TOGETHER: "streams together"}
+_NO_NOISE = "runs that differ only in what comes after training have no same-seed noise among them"
+_NAMES = {model.SEED: "between seeds", model.NOISE: "same-seed noise", model.TOGETHER: "sources together"}
 
 
 @dataclass(frozen=True)
 class Split:
-    """An arm with its components, and the profile of each, in units of `unit`."""
+    """A group with its components, and the profile of each, in units of `unit`."""
 
-    arm: ArmComponents
+    group: GroupComponents
     curves: Mapping[str, model.Curve] = field(default_factory=dict)
     unit: float = 1.0
 
@@ -133,7 +133,7 @@ class Split:
 def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None) -> Split:
     """The components of a sample, or what can be said of it instead."""
     made = model.design(sample)
-    blank = ArmComponents(
+    blank = GroupComponents(
         sample.name,
         len(sample.values),
         model.number_of_seeds(sample),
@@ -147,17 +147,17 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
     names, rest = model.drop_idle_factors(sample, made)
     if rest is not sample:  # what is known of the other runs, and that these factors make no variance
         found = split(rest, level, floor)
-        arm, idle = found.arm, f"runs that vary {' or '.join(names)} alone hardly differ"
-        none = [Component(name, name, 0.0, None, 0.0) for name in names if arm.components]
-        every, note = (*arm.components, *none), "; ".join(filter(None, (arm.note, idle)))
-        arm = replace(arm, runs=blank.runs, seeds=blank.seeds, components=every, note=note)
-        return replace(found, arm=arm)
+        group, idle = found.group, f"runs that vary {' or '.join(names)} alone hardly differ"
+        none = [Component(name, name, 0.0, None, 0.0) for name in names if group.components]
+        every, note = (*group.components, *none), "; ".join(filter(None, (group.note, idle)))
+        group = replace(group, runs=blank.runs, seeds=blank.seeds, components=every, note=note)
+        return replace(found, group=group)
     if model.NOISE not in made.names and not made.copies and len(made.names) < 2:
         # The variance within cells, and its exact interval for normal values.
-        group = Group(sample.name, sample.values, sample.cells, np.arange(len(sample.values)))
-        total, tails = group.within_variance, stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], group.df)
-        low, high = map(float, total * group.df / tails)
-        note = _QUIET if made.has_shared_noise else words.NOT_REPEATED
+        runs = Group(sample.name, sample.values, sample.cells, np.arange(len(sample.values)))
+        total, tails = runs.within_variance, stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], runs.df)
+        low, high = map(float, total * runs.df / tails)
+        note = _NO_NOISE if made.has_shared_noise else words.NOT_REPEATED
         return Split(replace(blank, total=total, interval=Interval(low, high, level), note=note))
     estimates, top = model.fit(made.likelihood)
     curves = model.profiles(made.likelihood, estimates, top)
@@ -174,26 +174,26 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
     ]
     if made.copies:
         components.append(Component(model.NOISE, _NAMES[model.NOISE], 0.0, None, 0.0, unbiased=0.0))
-    arm = replace(blank, components=tuple(components), total=total * unit, note=_not_told(made))
-    return Split(arm, dict(zip(made.names, curves, strict=True)), unit)
+    group = replace(blank, components=tuple(components), total=total * unit, note=_limits(made))
+    return Split(group, dict(zip(made.names, curves, strict=True)), unit)
 
 
-def _not_told(made: model.Design) -> str:
-    """What a design does not tell of the components of an arm; empty if it tells all."""
+def _limits(made: model.Design) -> str:
+    """Return what a design leaves open; empty if it separates all components."""
     note = ""
     if made.copies:
         note = "runs of equal seeds are equal in all blocks: copies, without noise"
     elif model.NOISE not in made.names:
-        each = "each other stream's" if made.has_shared_noise else "each stream's"
-        note = f"no run is repeated, so that {each} variance has the same-seed noise in it"
+        each = "every other source's" if made.has_shared_noise else "every source's"
+        note = f"no run is repeated, so {each} variance includes the same-seed noise"
     elif not made.repeated and len(made.names) > 3:
         note = (
-            "no run is repeated: the noise is told from the streams by taking their effects as additive, and "
-            "holds what they do only together"
+            "no run is repeated: the noise is separated by assuming that the sources add up, and includes "
+            "what they do only together"
         )
     elif len(made.names) > 2 and model.TOGETHER not in made.names:
-        note = "what streams do only together counts as noise"
-    return "; ".join(filter(None, (note, _QUIET if made.has_shared_noise else "")))
+        note = "what sources of randomness do only together counts as noise"
+    return "; ".join(filter(None, (note, _NO_NOISE if made.has_shared_noise else "")))
 
 
 def _component(made: model.Design, name: str, variance: float, share: float, curve: model.Curve) -> Component:
@@ -211,11 +211,11 @@ def _component(made: model.Design, name: str, variance: float, share: float, cur
     return replace(whole, p=p)
 
 
-def compare_splits(stratum: str, first: Split, second: Split, level: float) -> ArmsCompared | None:
-    """Two arms, component by component; None where they have none in common."""
-    contrasts, pair = [], (first.arm, second.arm)
+def compare_splits(stratum: str, first: Split, second: Split, level: float) -> GroupsCompared | None:
+    """Compare two groups component by component; None if they have none in common."""
+    contrasts, pair = [], (first.group, second.group)
     for key, curve in first.curves.items():
-        a, b = (arm.component(key) for arm in pair)
+        a, b = (one.component(key) for one in pair)
         if key not in second.curves or a is None or b is None:
             continue
         found = model.contrast(curve, second.curves[key], (first.unit, second.unit), level)
@@ -224,8 +224,9 @@ def compare_splits(stratum: str, first: Split, second: Split, level: float) -> A
         contrasts.append(ComponentContrast(key, a.name, variances, ratio, ends, found.p))
     if not contrasts:
         return None
-    sentence = words.comparison_sentence(stratum, pair, contrasts)
-    return ArmsCompared(first.arm.group, second.arm.group, tuple(contrasts), sentence, first.arm.factor)
+    title = f"{pair[0].title} vs {pair[1].title}"
+    sentence = words.comparison_sentence(f"{stratum}: {title}" if stratum else title, contrasts)
+    return GroupsCompared(pair[0].group, pair[1].group, tuple(contrasts), sentence, pair[0].factor)
 
 
 @dataclass(frozen=True)
@@ -255,53 +256,49 @@ class ComponentsResult(Result):
 
     def as_values(self) -> dict[str, Any]:
         values = asdict(self)
-        for stratum, told in zip(self.strata, values["strata"], strict=True):
-            told["stratum"] = joined_levels(stratum.stratum)
-            for arm, arm_values in zip(stratum.arms, told["arms"], strict=True):
-                arm_values.update(sentence=arm.sentence, factor=arm_values.pop("factor"))
-                if arm.floor is not None:
-                    arm_values["floor"]["sentence"] = words.floor_sentence(arm.floor)
+        for stratum, own in zip(self.strata, values["strata"], strict=True):
+            own["stratum"] = joined_levels(stratum.stratum)
+            for group, group_values in zip(stratum.groups, own["groups"], strict=True):
+                group_values.update(sentence=group.sentence, factor=group_values.pop("factor"))
+                if group.floor is not None:
+                    group_values["floor"]["sentence"] = words.floor_sentence(group.floor)
         return values
 
-    def _notes(self) -> list[str]:
-        """Return the notes of the table, how to read components at zero, and how they were estimated."""
-        every = [c for stratum in self.strata for arm in stratum.arms for c in arm.components]
-        explained = (
-            "A component that comes out as zero counts as noise there; 'unbiased' has the mean squares, "
-            "which sentences quote for the noise."
-        )
-        at_zero = any(c.variance == 0 and c.unbiased is not None for c in every)
-        foot = (
-            f"{self.rows:,} runs from {self.source}; restricted maximum likelihood (REML), "
-            f"{self.level:.0%} profile intervals; normal values are assumed. The p value of a component is "
-            "one-sided, since no variance is negative; intervals are two-sided."
-        )
-        return [*self.notes, *([explained] if at_zero else []), foot]
-
     def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
-        """Yield where the variance of each stratum sits, and its components."""
+        """Yield what each variance consists of; with `details`, by dataset, every component."""
+        yield Heading(f"{self.value} | where its variance across seeds comes from | {self.rows:,} runs")
+        every = [group for stratum in self.strata for group in stratum.groups]
+        notes = {group.note for group in every}
+        alike = len(notes) == 1 and len(every) > 1 and not any(group.components for group in every)
+        if alike:
+            yield Answer.of("CAN'T TELL", notes.pop())
         for stratum in self.strata:
+            yield ""
             yield from [Heading(stratum.title)] if stratum.title else []
-            yield from stratum.sentences
-            yield from components_tables(stratum)
-        yield from map(Note, self._notes())
+            yield from [] if alike else stratum.sentences
+            yield from components_tables(stratum, self.level)
+        yield from map(Note, self.notes)
+        yield Note(
+            f"Restricted maximum likelihood, {self.level:.0%} profile intervals; normal values are assumed. "
+            "The p value of a component is one-sided, since no variance is negative."
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """One row per component of a group, as numbers."""
         rows = [
-            {"stratum": joined_levels(stratum.stratum), "group": arm.group, "runs": arm.runs,
-             "seeds": arm.seeds, "component": c.key, "variance": c.variance, "share": c.share,
+            {"stratum": joined_levels(stratum.stratum), "group": group.group, "runs": group.runs,
+             "seeds": group.seeds, "component": c.key, "variance": c.variance, "share": c.share,
              "low": c.interval.low if c.interval else None, "high": c.interval.high if c.interval else None,
-             "p": c.p, "unbiased": c.unbiased, "total": arm.total}
+             "p": c.p, "unbiased": c.unbiased, "total": group.total}
             for stratum in self.strata
-            for arm in stratum.arms
-            for c in arm.components
+            for group in stratum.groups
+            for c in group.components
         ]  # fmt: skip
         return pd.DataFrame(rows)
 
     def __repr__(self) -> str:
-        arms = len({arm.group for stratum in self.strata for arm in stratum.arms})
-        return f"<ComponentsResult of {self.source}: {self.value}, {arms} arm{'s' * (arms != 1)}>"
+        groups = len({group.group for stratum in self.strata for group in stratum.groups})
+        return f"<ComponentsResult of {self.source}: {self.value}, {groups} group{'s' * (groups != 1)}>"
 
 
 # Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.
@@ -383,7 +380,7 @@ def components(
         seed=seed,
         streams=tuple(name for name in factors if name != model.SEED),
         by=runs.columns.by,
-        rows=sum(arm.runs for stratum in strata for arm in stratum.arms),
+        rows=sum(group.runs for stratum in strata for group in stratum.groups),
         level=level,
         strata=strata,
         notes=(*read.notes, *row_notes, *runs.notes),
@@ -417,7 +414,7 @@ def _split(
         pairs = pairs or list(combinations(range(len(splits)), 2))
         found = [compare_splits(title, splits[i], splits[j], level) for i, j in pairs]
         compared = tuple(c for c in found if c is not None)
-        out.append(Components(name, tuple(s.arm for s in splits), compared, title))
+        out.append(Components(name, tuple(s.group for s in splits), compared, title))
     return tuple(out)
 
 

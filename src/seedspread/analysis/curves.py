@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 
 from seedspread.analysis.audit import check_options
-from seedspread.analysis.display import Block, Heading, Note, Result
+from seedspread.analysis.display import Block, Heading, Note, Result, mean_and_sd, table_of
+from seedspread.analysis.words import span
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, PlotError, check_picture, floats
-from seedspread.render.table import Table, head_of
+from seedspread.render.table import Table
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.groups import Floats
+from seedspread.stats.result import Interval, Summary
 from seedspread.stats.seed_summaries import curve_over_seeds
 from seedspread.tables.columns import combined, levels_in, numbers_in
 from seedspread.tables.curves import curve_table
@@ -28,7 +30,8 @@ _LATE = 0.1
 # Steps in the text's table, strata in a picture, groups in one panel, and seeds for the interval of an sd.
 _SHOWN, _MOST_STRATA, MOST_GROUPS, _FEWEST_SEEDS = 4, 6, 12, 5
 _SD = "sd across seeds"
-_COLUMNS = ["stratum", "group", "step", "n", "mean", "sd", "sd_low", "sd_high"]
+# An sd so small beside its mean is a rounding error.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +66,20 @@ class CurvesResult(Result):
         yield from map(Note, self.notes)
 
     def table(self) -> Table:
-        """Seeds, mean and sd at a few steps, which half of the seeds reach."""
+        """Seeds and mean ± sd at a few steps, which half of the seeds reach."""
         reached = self.frame.groupby("step")["n"].sum()
         there = reached.index[2 * reached >= reached.max()]
         shown = there[np.unique(np.linspace(0, len(there) - 1, _SHOWN).round().astype(int))]
-        rows = self.frame.loc[self.frame["step"].isin(shown), _COLUMNS]
-        rows = rows if any(rows["stratum"]) else rows.drop(columns="stratum")
-        return head_of(rows.assign(step=rows["step"].map(_plain)), "", len(rows))
+        rows = []
+        columns = ["stratum", "group", "step", "n", "mean", "sd", "sd_low", "sd_high"]
+        chosen = self.frame.loc[self.frame["step"].isin(shown), columns]
+        for where, group, step, n, mean, sd, low, high in chosen.to_records(index=False).tolist():
+            own = None if np.isnan(sd) else 0.0 if sd < _ROUNDING * abs(mean) else sd
+            interval = Interval(low, high, self.level) if own else None
+            value = mean_and_sd(Summary("", (), n, mean, own, None))
+            rows.append((where, group, _plain(step), str(n), value, span(interval)))
+        factor, ci = self.factor or "group", f"{self.level:.0%} CI of the sd"
+        return table_of("", ("", factor, self.step, "seeds", f"{self.metric}: mean ± sd", ci), rows)
 
     def chart(self) -> Chart:
         """For each stratum the means with bands of one sd, and the sds with their intervals."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
@@ -19,7 +20,7 @@ from seedspread.render.latex import tex_comment, tex_text, to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, strip_lines, to_rich
 from seedspread.render.web import for_notebook, notebook_picture
-from seedspread.runs.levels import arm_name, block_name, stratum_name
+from seedspread.runs.levels import Levels, arm_name, as_number, block_name, stratum_name
 from seedspread.stats.result import FailureModel, Summary
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from seedspread.analysis.audit_result import AuditResult, Comparison
-    from seedspread.analysis.components import ArmComponents, Components
+    from seedspread.analysis.components import Components, GroupComponents
     from seedspread.analysis.sets import Agreement
 
 _Judged = TypeVar("_Judged", "Comparison", "Agreement")
@@ -38,6 +39,7 @@ ColorSystem = Literal["auto", "standard", "256", "truecolor", "windows"]  # as r
 MOST_ROWS = 30
 # Letters of the longest verdict and label before a line, and of a group's name over its means.
 _LABEL, _SHORT = 10, 15
+_FIGURE = re.compile(r"\b[pr] [=<] |\d% CI |(?<=\d) of (?=\d)")
 # Letters in a line of a notebook.
 _WIDE = 110
 _STYLES = {
@@ -118,7 +120,8 @@ class Result:
         console = Terminal(file=out, width=width, legacy_windows=False, **own)
         for block in self.page(width, details, explain):
             _print(console, block)
-        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        text = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        return re.sub(r"\n{3,}", "\n\n", text)
 
     def to_markdown(self, details: bool = False) -> str:
         """For a README or an issue."""
@@ -189,7 +192,7 @@ def _print(console: Terminal, block: Block) -> None:
             console.print()
         case Answer(label, texts):
             room, style = max(console.width - _LABEL - 4, 30), _STYLES.get(label, "")
-            lines = [line for text in texts for line in wrap(text, room, break_on_hyphens=False)]
+            lines = [line for text in texts for line in _wrapped(text, room)]
             for k, line in enumerate(lines):
                 shown = Text(f"  {label if k == 0 else '':<{_LABEL}}  ", style=style).append(line, "none")
                 console.print(shown, soft_wrap=True)
@@ -201,7 +204,16 @@ def _print(console: Terminal, block: Block) -> None:
         case str():
             console.print(Text(block))
         case _:
+            if block.title:
+                console.print()
             console.print(to_rich(block, _STYLES))
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """Return lines that part no figure: `p < 0.001`, `95% CI`."""
+    glued = _FIGURE.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    lines = wrap(glued, room, break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def _markdown(block: Block) -> list[str]:
@@ -245,35 +257,91 @@ def _smallest_p(rows: Sequence[_Judged], most: int | None) -> list[_Judged]:
     return sorted(rows, key=lambda row: 2.0 if row.p_adjusted is None else row.p_adjusted)[:most]
 
 
-def overview_table(audit: AuditResult, most: int | None = MOST_ROWS, p: bool = True) -> Table:
-    """A row for each comparison: means and sds, the variance ratio, its interval, p, and the verdict.
+def _levels(audit: AuditResult) -> list[str]:
+    """Return the groups: numbers in their order, others as in the table."""
+    names = list(dict.fromkeys(name for c in audit.comparisons for name in (c.baseline, c.group)))
+    numbers = {name: as_number(name) for name in names}
+    return names if None in numbers.values() else sorted(names, key=lambda name: numbers[name] or 0.0)
+
+
+def _summaries(audit: AuditResult) -> dict[tuple[Levels, str], Summary]:
+    """Return mean and sd of each group, by dataset and group."""
+    return {(c.stratum, s.group): s for c in reversed(audit.comparisons) for s in c.pooled}
+
+
+def _figures(audit: AuditResult, rows: Sequence[Comparison], p: bool) -> tuple[list[str], list[list[str]]]:
+    """Return headings and cells of ratios, their intervals, p values and verdicts."""
+    columns = {
+        "ratio": words.aligned([words.two(c.headline.ratio) for c in rows]),
+        f"{audit.level:.0%} CI": [words.ends(c.headline.shown_interval) for c in rows],
+        **({"p": [words.p_value(c.p_adjusted) for c in rows]} if p else {}),
+        "verdict": [c.word for c in rows],
+    }
+    return list(columns), [list(cells) for cells in zip(*columns.values(), strict=True)]
+
+
+def overview_tables(audit: AuditResult, most: int | None = None, p: bool = True) -> list[Table]:
+    """Mean ± sd of every group, and the variance ratio of every comparison.
 
     Args:
         audit: what was compared.
-        most: rows at most, those with the smallest p values; None for all.
+        most: comparisons to show at most, those with the smallest p values; None for all.
         p: whether there is room for the p values.
     """
-    alone = len({(c.group, c.baseline) for c in audit.comparisons}) == 1
-    first = audit.comparisons[0]
-    rows = [
+    first, pairs = audit.comparisons[0], {(c.group, c.baseline) for c in audit.comparisons}
+    rows = _smallest_p(audit.comparisons, most)
+    headings, cells = _figures(audit, rows, p)
+    adjusted = f", adjusted for {first.family} comparisons" if first.family > 1 else ""
+    if len(pairs) == 1:  # a row for each dataset
+        over = f"{first.arm_name} over {first.baseline_name}"
+        names = [first.arm_name, first.baseline_name]
+        names = names if max(map(len, names)) <= _SHORT else ["group", "baseline"]
+        lines = [
+            (stratum_name(c.by, c.stratum) or c.arm_name, *map(mean_and_sd, c.pooled), *figures)
+            for c, figures in zip(rows, cells, strict=True)
+        ]
+        title = f"{audit.value}: mean ± sd, and the variance ratio, {over}{adjusted}"
+        return [table_of(title, (", ".join(audit.by) or audit.group, *names, *headings), lines, "overview")]
+    one_baseline = len({c.baseline for c in audit.comparisons}) == 1
+    if one_baseline and len({c.stratum for c in audit.comparisons}) == 1:  # a row for each group
+        shown = dict(zip([c.group for c in rows], cells, strict=True))
+        shown[first.baseline] = ["", "", *([""] if p else []), "baseline"]
+        found = {name: s for (_, name), s in _summaries(audit).items()}
+        kept = [name for name in _levels(audit) if name in shown]
+        means = words.aligned([mean_and_sd(found[name]) for name in kept])
+        lines = [(name, mean, *shown[name]) for name, mean in zip(kept, means, strict=True)]
+        title = f"{audit.value}: the variance ratio over {first.baseline_name}{adjusted}"
+        return [table_of(title, (audit.group, "mean ± sd", *headings), lines, "overview")]
+    lines = [(c.title, *figures) for c, figures in zip(rows, cells, strict=True)]
+    ratios = table_of(f"Variance ratios{adjusted}", ("comparison", *headings), lines, "overview")
+    return [means_table(audit, most), ratios]
+
+
+def means_table(audit: AuditResult, most: int | None = None) -> Table:
+    """Mean ± sd: a row for each dataset and a column for each group, or a row for each group.
+
+    If all have one baseline, the variance ratio over it stands beside, with a star for YES.
+    """
+    found, levels = _summaries(audit), _levels(audit)
+    strata = list(dict.fromkeys(stratum for stratum, _ in reversed(found)))
+    title, family = f"{audit.value}: mean ± sd", audit.comparisons[0].family
+    if len(strata) == 1:
+        rows = [(name, mean_and_sd(found[strata[0], name])) for name in levels]
+        return table_of(title, (audit.group, "mean ± sd"), rows[:most], "means")
+    ratios = {}
+    if len({c.baseline for c in audit.comparisons}) == 1:
+        over = audit.comparisons[0].baseline_name
+        title += f", and the variance ratio over {over} (* YES, adjusted for {family} comparisons)"
+        for c in audit.comparisons:
+            ratios[c.stratum, c.group] = f" {words.times(c.headline.ratio)}{'*' * (c.word == 'YES')}"
+    lines = [
         (
-            (stratum_name(c.by, c.stratum) if c.stratum else c.arm_name) if alone else c.title,
-            *map(mean_and_sd, c.pooled),
-            words.two(c.headline.ratio),
-            words.ends(c.headline.shown_interval),
-            *((words.p_value(c.p_adjusted),) if p else ()),
-            c.word,
+            stratum_name(audit.by, s),
+            *(mean_and_sd(found[s, n]) + ratios.get((s, n), "") if (s, n) in found else "" for n in levels),
         )
-        for c in _smallest_p(audit.comparisons, most)
+        for s in strata[:most]
     ]
-    names = (first.arm_name, first.baseline_name)
-    names = names if alone and max(map(len, names)) <= _SHORT else ("group", "baseline")
-    headings = [", ".join(audit.by) or audit.group if alone else "comparison", *names]
-    headings += ["ratio", f"{audit.level:.0%} CI", *(("p",) if p else ()), "verdict"]
-    over = f", {first.arm_name} over {first.baseline_name}" if alone else ""
-    adjusted = f"; adjusted for {first.family} comparisons" if first.family > 1 else ""
-    title = f"{audit.value}: mean ± sd, and the variance ratio{over}{adjusted}"
-    return table_of(title, headings, rows, "overview")
+    return table_of(title, (", ".join(audit.by), *levels), lines, "means")
 
 
 def averages_table(audit: AuditResult) -> Table:
@@ -296,7 +364,7 @@ def averages_table(audit: AuditResult) -> Table:
 
 
 def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
-    """Ratios by dataset (row) and pair (column), with a star for YES; the first that fit."""
+    """Ratios of all pairs: datasets (rows) by pairs (columns), with a star for YES; the first that fit."""
     pairs = list(dict.fromkeys((c.arm_name, c.baseline_name) for c in audit.comparisons))
     cells = {(c.stratum, (c.arm_name, c.baseline_name)): c for c in audit.comparisons}
     strata = list(dict.fromkeys(c.stratum for c in audit.comparisons))
@@ -308,14 +376,15 @@ def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
         if kept and room < 0:
             break
         kept.append(pair)
-    rows = []
-    for stratum, name in list(zip(strata, names, strict=True))[:most]:
-        found = [cells.get((stratum, pair)) for pair in kept]
-        ratios = ["" if c is None else words.two(c.headline.ratio) + "*" * (c.word == "YES") for c in found]
-        rows.append((name, *ratios))
-    left = [(len(pairs) - len(kept), "pairs"), (len(strata) - len(rows), words.plural(audit.by))]
+    columns = []
+    for pair in kept:
+        found = [cells.get((stratum, pair)) for stratum in strata[:most]]
+        starred = [c and words.two(c.headline.ratio) + "*" * (c.word == "YES") for c in found]
+        columns.append(words.aligned([cell or "" for cell in starred]))
+    left = [(len(pairs) - len(kept), "pairs"), (len(strata[most:]), words.plural(audit.by))]
     more = "".join(f"; {count} more {what} in the details" for count, what in left if count > 0)
     headings = (", ".join(audit.by), *(f"{a} vs {b}" for a, b in kept))
+    rows = zip(names[:most], *columns, strict=True)
     return table_of(f"Variance ratios (* YES, after adjustment){more}", headings, rows, "matrix")
 
 
@@ -323,10 +392,10 @@ def mean_and_sd(s: Summary) -> str:
     """As papers print it, to the second digit of the sd: `93.12 ± 0.41`."""
     if s.sd is None or s.sd == 0 or not math.isfinite(s.sd):
         return f"{s.mean:.4g}" + ("" if s.sd is None else " ± 0")
-    places = 1 - math.floor(math.log10(s.sd))
-    if places > 6 or s.sd >= 1e6:
+    places = _places(s.sd)
+    if places is None:
         return f"{s.mean:.4g} ± {s.sd:.2g}"
-    return f"{s.mean:.{max(places, 0)}f} ± {s.sd:.{max(places, 0)}f}"
+    return f"{s.mean:.{places}f} ± {s.sd:.{places}f}"
 
 
 def test_tables(c: Comparison) -> list[Table]:
@@ -340,19 +409,27 @@ def test_tables(c: Comparison) -> list[Table]:
 def groups_table(audit: AuditResult, c: Comparison) -> Table:
     """Seeds, runs, mean and sd of the groups; by block as well if there are some."""
     within = len(c.cells) > 2
-    rows = []
+    rows: list[tuple[str, str, int, float, float | None]] = []
     for s, seeds, variance in zip(c.pooled, c.seeds, c.variances, strict=True):
         sd = None if variance is None else variance**0.5
-        rows.append((arm_name(audit.group, s.group), str(seeds), str(s.n), *map(_digits, (s.mean, sd))))
-        for cell in c.cells:
-            if within and cell.group == s.group:
-                name = f"  {block_name(audit.blocks, cell.block)}"
-                rows.append((name, "", str(cell.n), *map(_digits, (cell.mean, cell.sd))))
-    return table_of("", (audit.group, "seeds", "runs", "mean", "sd within blocks" if within else "sd"), rows)
+        rows.append((arm_name(audit.group, s.group), str(seeds), s.n, s.mean, sd))
+        blocks = [cell for cell in c.cells if within and cell.group == s.group]
+        rows += [(f"  {block_name(audit.blocks, b.block)}", "", b.n, b.mean, b.sd) for b in blocks]
+    places = _places(min([sd for *_, sd in rows if sd], default=0.0))
+    shown = [(name, k, str(n), _fixed(mean, places), _fixed(sd, places)) for name, k, n, mean, sd in rows]
+    return table_of("", (audit.group, "seeds", "runs", "mean", "sd within blocks" if within else "sd"), shown)
 
 
-def _digits(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}" if abs(value) < 1000 else f"{value:.6g}"
+def _places(sd: float) -> int | None:
+    """Return the decimals that two digits of an sd have; None if they would be too many or too few."""
+    places = 1 - math.floor(math.log10(sd)) if 0 < sd < math.inf else 99
+    return max(places, 0) if -4 < places <= 6 else None
+
+
+def _fixed(value: float | None, places: int | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if places is None else f"{value:,.{places}f}".replace("-", "−")
 
 
 def _tests_table(title: str, c: Comparison, about: str, estimate: str | None) -> Table:
@@ -363,54 +440,54 @@ def _tests_table(title: str, c: Comparison, about: str, estimate: str | None) ->
             continue
         met = {True: "met", False: "not met", None: "not testable" if t.assumes else "-"}[t.assumptions_met]
         note = t.note if t.p is None and t.interval is None else ""
-        cells = (words.number(t.estimate), words.between(t.interval)) if estimate else ()
+        cells = (words.minus(words.number(t.estimate)), words.span(t.interval)) if estimate else ()
         rows.append((words.test_name(t), words.p_value(t.p), *cells, met, note))
-    return table_of(
-        title, ("test", "p", *((estimate, "interval") if estimate else ()), "assumptions", ""), rows
-    )
+    level = next((t.interval.level for t in c.tests if t.interval), 0.95)
+    columns = (estimate, f"{level:.0%} CI") if estimate else ()
+    return table_of(title, ("test", "p", *columns, "assumptions", ""), rows)
 
 
 def _failures_table(f: FailureModel, names: tuple[str, str]) -> Table:
     rows = (
-        (name, f"{failed}/{seeds}", f"{rate.value:.0%}", words.between(rate.interval))
+        (name, f"{failed} of {seeds}", f"{rate.value:.0%}", words.percent_span(rate.interval))
         for name, failed, seeds, rate in zip(names, f.failed, f.seeds, f.rates, strict=True)
     )
-    title = f"Failed seeds (Fisher's exact test: p {words.p_value(f.p)})"
-    return table_of(title, ("arm", "failed", "rate", "exact interval"), rows)
+    title = f"Failed seeds (Fisher's exact test, {words.p_phrase(f.p)})"
+    return table_of(title, ("group", "failed", "rate", "exact CI"), rows)
 
 
-def components_tables(stratum: Components) -> list[Table]:
-    """The arms' components, then each comparison."""
-    headings = ("component", "variance", "interval", "share", "p", "unbiased")
-    tables = [
-        table_of("Variance components", headings, (row for arm in stratum.arms for row in _arm_rows(arm)))
-    ]
+def components_tables(stratum: Components, level: float) -> list[Table]:
+    """The groups' components, then each comparison."""
+    rows = (row for group in stratum.groups for row in _group_rows(group))
+    tables = [table_of("Variances", ("component", "variance", f"{level:.0%} CI", "sd", "share", "p"), rows)]
     for found in stratum.comparisons:
-        rows = [
-            (c.name, words.number(c.ratio), words.between(c.ratio_interval), words.p_value(c.p))
+        lines = [
+            (c.name, words.number(c.ratio), words.span(c.ratio_interval), words.p_value(c.p))
             for c in found.components
         ]
-        tables.append(table_of(found.title, ("component", "ratio", "interval", "p"), rows))
+        headings = ("component", "variance ratio", f"{level:.0%} CI", "p")
+        tables.append(table_of(found.title, headings, lines))
     return tables
 
 
-def _arm_rows(arm: ArmComponents) -> list[tuple[str, ...]]:
+def _group_rows(group: GroupComponents) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
-            f"{arm.title}: {c.name}",
+            f"{group.title}: {c.name}",
             words.number(c.variance),
-            words.between(c.interval),
+            words.span(c.interval),
+            words.number(c.variance**0.5),
             f"{c.share:.0%}",
             words.p_value(c.p),
-            words.number(c.unbiased),
         )
-        for c in arm.components
+        for c in group.components
     ]
-    rows.append((f"{arm.title}: total", words.number(arm.total), words.between(arm.interval), "-", "-", "-"))
-    if arm.floor is not None:
-        name = f"{arm.title}: test set{', at most' if arm.floor.is_bound else ''}"
-        share = f"{arm.floor.floor / arm.total:.0%}" if arm.total > 0 else "-"
-        rows.append((name, words.number(arm.floor.floor), "-", share, "-", "-"))
+    total = words.number(group.total), words.span(group.interval), words.number(group.total**0.5)
+    rows.append((f"{group.title}: total", *total, "-", "-"))
+    if group.floor is not None:
+        name = f"{group.title}: test set{', at most' if group.floor.is_bound else ''}"
+        share = f"{group.floor.floor / group.total:.0%}" if group.total > 0 else "-"
+        rows.append((name, words.number(group.floor.floor), "-", "-", share, "-"))
     return rows
 
 

@@ -13,11 +13,11 @@ import pandas as pd
 from scipy import stats
 
 from seedspread.analysis.audit_result import AuditResult
-from seedspread.analysis.display import MOST_ROWS, Answer, Block, Heading, Note, Result
+from seedspread.analysis.display import MOST_ROWS, Answer, Block, Heading, Note, Result, table_of
 from seedspread.analysis.judgement import word_of
-from seedspread.analysis.words import ci, difference, ends, p_phrase, p_value, times, two
+from seedspread.analysis.words import aligned, ci, difference, ends, p_phrase, p_value, signed, times, two
 from seedspread.errors import spoken
-from seedspread.render.table import Column, Table
+from seedspread.render.table import Table
 from seedspread.stats import planning
 from seedspread.stats.classic import f_interval, f_p_value
 from seedspread.stats.dispersion import degrees_of_freedom
@@ -371,15 +371,16 @@ def _lines(c: PublishedComparison, equivalence: float) -> list[Answer]:
     more = "more" if (c.ratio or 1) > 1 else "less"
     claims: dict[Word, str] = {
         "YES": f"{name} spreads {more} across seeds",
-        "NO": f"the variances are alike within {equivalence:g} times",
-        "MAYBE": f"{name} seems to spread {more}",
-        "CAN'T TELL": f"whether {name} spreads differently{f': fewer than {FEWEST_SEEDS} seeds' * few}",
+        "NO": f"the spread differs by less than {equivalence:g}x, either way",
+        "MAYBE": f"{name} may spread {more} across seeds",
+        "CAN'T TELL": f"{c.seeds} do not settle whether {name} spreads more or less",
     }
+    if few:
+        claims["CAN'T TELL"] += f": it takes {FEWEST_SEEDS} per group"
     sd = times(None if c.ratio is None else sqrt(c.ratio))
-    means = f"they differ by {_difference(c)}, Welch's {p_phrase(c.difference_p)}"
-    power = (
-        f"if values are normal, {c.seeds} are likely (80%) to detect only ratios above {two(c.detectable)}"
-    )
+    clear = "they differ" if 0 not in c.difference_interval else "no clear difference"
+    means = f"{clear}: {_difference(c)}"
+    power = f"{c.seeds} reliably detect only ratios above {two(c.detectable)}, if values are normal"
     figures = f"variance {times(c.ratio)} ({ci(c.interval)}), sd {sd}, {p_phrase(c.p)}"
     answer = Answer.of(c.verdict, claims[c.verdict], figures)
     return [answer, Answer.of("Means", means), *([Answer.of("Power", power)] if c.detectable else [])]
@@ -391,19 +392,20 @@ def _difference(c: PublishedComparison) -> str:
 
 def _table(result: PublishedResult, most: int | None = None) -> Table:
     chosen = sorted(result.comparisons, key=lambda c: c.p)[:most] if most else result.comparisons
-    heads = ("comparison", "answer", "variance ratio", "p", "n", "difference of means")
+    heads = ("comparison", "seeds", "means differ by", "ratio", f"{result.level:.0%} CI", "p", "verdict")
     rows = [
         (
             c.title,
-            c.verdict,
-            f"{two(c.ratio)} ({ends(c.interval)})",
-            p_value(c.p),
             ", ".join(dict.fromkeys(map(str, (c.group.n, c.baseline.n)))),
-            _difference(c),
+            signed(c.difference),
+            ratio,
+            ends(c.interval),
+            p_value(c.p),
+            c.verdict,
         )
-        for c in chosen
+        for c, ratio in zip(chosen, aligned([two(c.ratio) for c in chosen]), strict=True)
     ]
-    return Table("", "Published means and sds", tuple(map(Column, heads)), tuple(rows))
+    return table_of("Variance ratios", heads, rows)
 
 
 @with_known_arguments
@@ -439,14 +441,14 @@ def review(result: "PublishedResult | AuditResult") -> str:
         interval, word, enough = p.interval, p.verdict, p.enough
         sides = [str(s) if "±" in s.name else f"{s.name} {s}" for s in (p.group, p.baseline)]
     which = f" (the clearest of {several} comparisons, {title})" if several > 1 else ""
-    power = f"are likely (80%) to detect only variance ratios above {two(detectable)}"
+    power = f"reliably detect only variance ratios above {two(detectable)}"
     if not detectable:
         power = f"cannot show a difference in spread: it takes {FEWEST_SEEDS} per group"
-    settled = f"about {enough} per group are likely (80%) to show a ratio of this size."
+    settled = f"about {enough} per group would reliably detect a ratio of this size."
     if word in ("YES", "NO"):
-        settled = "those at hand settle it, if the spread is what it seems."
+        settled = "enough for this answer; more would narrow the interval."
     elif enough is None:
-        settled = "no number that we can plan for would show a ratio this close to 1."
+        settled = "a ratio this close to 1 is out of reach for any number of seeds that can be planned."
     lines = (
         f"Claim: {sides[0]} vs {sides[1]}, {n}{which}.",
         f"Power: {n} {power}.",

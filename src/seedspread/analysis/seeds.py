@@ -70,7 +70,7 @@ def seed_budget(
     if asked:
         return _means(*asked.popitem(), sd, n, n_baseline, power, design or Design())
     if n_baseline is not None and n_baseline < 2:
-        raise BudgetError(f"a variance needs at least two seeds per arm; got --n-baseline {n_baseline}")
+        raise BudgetError(f"a variance needs at least two seeds per group; got --n-baseline {n_baseline}")
     for_mean = sd is not None or se is not None
     if ratio is None and n is None:
         if n_baseline is not None or not for_mean:
@@ -88,12 +88,9 @@ def _standard_error(sd: float | None, se: float | None) -> SeedBudget:
     if sd is None or se is None:
         raise BudgetError("a standard error needs both --sd and --se")
     n = planning.seeds_for_standard_error(sd, se)
-    text = (
-        f"{n} seeds: the mean of {n} runs with sd {sd:g} has a standard error of {sd / n**0.5:.3g} "
-        f"(at most {se:g} was asked for; (sd/se)² = {(sd / se) ** 2:.4g})."
-    )
+    text = f"{n} seeds give a mean with a standard error of {sd / n**0.5:.3g}, if the sd is {sd:g}."
     if n < 5:
-        text += f" From {n} seeds the sd itself is hardly known; take five or more if it is to be estimated."
+        text += " That is too few to estimate the sd itself: take five or more."
     return SeedBudget(text, {"seeds": n, "sd": sd, "se": se, "reached": sd / n**0.5})
 
 
@@ -123,17 +120,18 @@ def _means(
         return planning.t_power(size / se, df, level, two_sided=not gate)
 
     shown, test = {
-        "--difference": (f"a difference of {size:g}", "two-sided t test"),
-        "--margin": (f"equivalence within {size:g}", "two one-sided t tests, if means are equal"),
-        "--drop": (f"a drop of {size:g} below {past} past runs", "the gate's one-sided t test"),
+        "--difference": (f"a difference of {size:g}", "Two-sided t test"),
+        "--margin": (f"equivalence within {size:g}, if the means are equal,", "Two one-sided t tests"),
+        "--drop": (f"a drop of {size:g} below {past} past runs", "The gate's one-sided t test"),
     }[option]
     no_number = f"runs up to {planning.MOST_SEEDS:,} shows {shown} with power {power:g}"
     if gate or not n:
         n = planning.fewest(lambda k: power_of(k) >= power, 1 if gate else 2, no_number)
-    reached, paired = power_of(n), "" if pairs is None else f", pairs that correlate by {pairs:g}"
+    reached, paired = power_of(n), "" if pairs is None else f", shared seeds with r = {pairs:g}"
     unit = f"and {other} seeds" if other else f"new run{'s' * (n > 1)}" if gate else "seeds per group"
-    context = f"if the sd is {sd:g}, at level {alpha:g} ({test}{paired})"
-    text = f"{n} {unit}: power {reached:.2f} for {shown} {context}."
+    verb = "show" if option == "--margin" else "detect" + "s" * (gate and n == 1)
+    text = f"{n} {unit} {verb} {shown} with power {reached:.2f}, if the sd is {sd:g}."
+    text += f" {test} at level {alpha:g}{paired}."
     return SeedBudget(
         text,
         {"seeds": [n] if gate else [n, other or n], option.strip("-"): size, "sd": sd}
@@ -158,17 +156,12 @@ def _spread(
         else:
             planning.check_design(seeds, 0.999, alpha)
             asked, power = "power", planning.power(ratio, seeds, design)
-    arms = f"{seed_counts(seeds)}{' per arm' * (seeds[0] == seeds[1])}"
-    times, level = f"{ratio**0.5:.3g} times the sd", f"at level {alpha:g}"
-    text = {
-        "seeds": f"{arms}: power {power:.2f} for a variance ratio of {ratio:g} ({times}) {level}",
-        "ratio": f"{arms} detect variance ratios above {ratio:.3g} ({times}) with power {power:g} {level}",
-        "power": f"Power {power:.2f}: {arms} see a variance ratio of {ratio:g} ({times}) that often {level}",
-    }[asked]
-    method = f"scale ratio, the audit's headline, simulated on {design.shape} values"
-    if design.pairs is not None:
-        method += f", arms that share seeds and correlate by {design.pairs:g}"
-    if design.blocks > 1:
-        method += f", {design.blocks} blocks with twins that correlate by {design.twins:g}"
+    groups = f"{seed_counts(seeds)}{' per group' * (seeds[0] == seeds[1])}"
+    sizes = "variance ratios above" if asked == "ratio" else "a variance ratio of"
+    shared = "" if design.pairs is None else f", shared seeds with r = {design.pairs:g}"
+    same_seed = f"{design.blocks} blocks, same-seed runs with r = {design.twins:g}"
+    blocks = f", {same_seed}" if design.blocks > 1 else ""
+    text = f"{groups} detect {sizes} {ratio:.3g} (sd ×{ratio**0.5:.3g}) with power {power:.2g}."
+    method = f"the audit's test at level {alpha:g}, simulated on {design.shape} values{shared}{blocks}"
     values = {"seeds": list(seeds), "ratio": ratio, "power": power, **asdict(design)}
-    return SeedBudget(f"{text} ({method}).", values | {"method": method})
+    return SeedBudget(f"{text} {method[0].upper()}{method[1:]}.", values | {"method": method})

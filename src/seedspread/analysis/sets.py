@@ -15,7 +15,7 @@ import pandas as pd
 from seedspread.analysis import audit, words
 from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.charts import audit_chart
-from seedspread.analysis.display import MOST_ROWS, Block, Note, Result, agreement_table
+from seedspread.analysis.display import MOST_ROWS, Answer, Block, Heading, Note, Result, agreement_table
 from seedspread.analysis.judgement import judged
 from seedspread.analysis.samples import Versus, compared_pairs
 from seedspread.render.chart import Chart
@@ -42,7 +42,7 @@ _Key = tuple[Levels, str, str]
 
 
 @dataclass(frozen=True)
-class Answer:
+class SetAnswer:
     """What one set says of a group and its baseline; `word` and `p_adjusted` are those of its own audit."""
 
     source: str
@@ -61,7 +61,7 @@ class Agreement(Versus):
     baseline: str
     source: str  # a set; ratios of ratios are those of `source` over `first`
     first: str
-    answers: tuple[Answer, Answer]  # of the two, that of `first` first
+    answers: tuple[SetAnswer, SetAnswer]  # of the two, that of `first` first
     headline: Headline  # of the ratio of the two variance ratios
     p_adjusted: float | None  # of the hypothesis that it is 1, adjusted over all such comparisons
     word: Word  # of their difference: YES if they differ, NO if they agree, and so on
@@ -105,8 +105,13 @@ class CompareResult(Result):
 
     @property
     def answer(self) -> str:
-        """Did the spread change, and do the sets agree: a sentence each."""
-        return " ".join(words.answer_lines(self))
+        """Did the spread change, and do the sets agree, in a few sentences."""
+        spread, agreement = (
+            " ".join(f"{word}: {'; '.join(texts)}." for word, *texts in found)
+            for found in (words.changed(self), words.agreeing(self))
+        )
+        agree = [f"Do the sets agree? {agreement}"] if agreement else []
+        return " ".join([*self.copies, f"Did the spread change? {spread}", *agree])
 
     def as_values(self) -> dict[str, Any]:
         agreements = [a.as_values() for a in self.agreements]
@@ -114,16 +119,27 @@ class CompareResult(Result):
         return {"answer": self.answer} | asdict(self) | own
 
     def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
-        """Yield both answers and their tables; with `details` every test of the spread."""
+        """Yield both answers, then their tables; with `details` every test of the spread."""
         several, most = len(self.spread.comparisons) > 1, None if width is None else MOST_ROWS
-        yield from words.answer_lines(self) if several or width is None else self.copies
+        first, *others = self.names
+        yield from (Answer.of("Caution", line) for line in self.copies)
         if several:
-            yield from self.spread.overview(width)
+            yield Heading(f"{self.value} | {words.listed(others)} vs {first} | {self.spread.rows:,} runs")
+            yield "Did the spread change?"
+            yield from (Answer.of(*line) for line in words.changed(self))
+        else:
+            yield from self.spread.each(details)
+        if self.agreements:
+            yield from ["", "Do the sets agree on the variance ratio?"]
+            yield from (Answer.of(*line) for line in words.agreeing(self))
+        if several:
+            yield from self.spread.overview_tables(width)
         if self.agreements:
             yield agreement_table(self.agreements, most)
             yield from words.left_out(len(self.agreements) - (most or len(self.agreements)))
-        yield from self.spread.each(details)
-        yield from map(Note, (*self.notes, words.foot(self.spread)))
+        if several:
+            yield from self.spread.each(details)
+        yield from map(Note, self.notes)
 
     def chart(self) -> Chart:
         """The spread from set to set."""
@@ -278,34 +294,32 @@ def agreements(joined: JoinedSets, comparer: audit.Comparer) -> tuple[Agreement,
     out = []
     for (key, (a, _), (b, _)), j in zip(both, results, strict=True):
         h, p, interval = j.headline, j.p_adjusted, j.headline.shown_interval
-        said = f"Can't tell: {h.why}."
+        verdict = h.why
         if h.ratio is not None and interval is not None and p is not None:
             adjusted = f", adjusted for {len(both)} comparisons" if len(both) > 1 else ""
-            within = f" within {h.equivalence:g}x" if j.word == "NO" else ""
-            they = "Can't tell" if j.word == "CAN'T TELL" else f"They {words.AGREEMENT[j.word]}"
-            said = (
-                f"{they}{within}: the variance ratio in {b.source} is {words.two(h.ratio)} times that "
-                f"in {a.source} ({words.ci(interval)}, {words.p_phrase(p)}{adjusted})."
+            verdict = (
+                f"the ratio in {b.source} is {words.two(h.ratio)} times that in {a.source} "
+                f"({words.ci(interval)}), {words.p_phrase(p)}{adjusted}"
             )
         sets = b.source, a.source, (a, b)
-        out.append(Agreement(*key, *sets, h, p, j.word, said, columns.group, columns.by))
+        out.append(Agreement(*key, *sets, h, p, j.word, verdict, columns.group, columns.by))
     return tuple(out)
 
 
 def _answers(
     runs: RunTable, name: str, comparer: audit.Comparer
-) -> dict[_Key, tuple[Answer, LogRatioEstimate | None]]:
+) -> dict[_Key, tuple[SetAnswer, LogRatioEstimate | None]]:
     """What a set says by itself, as its own audit would."""
     pairs, out = list(compared_pairs(runs)), {}
     for pair, (j, estimate) in zip(pairs, audit.judge_pairs(runs, pairs, comparer), strict=True):
-        answer = Answer(name, pair.seeds, j.headline, j.p_adjusted, j.word)
+        answer = SetAnswer(name, pair.seeds, j.headline, j.p_adjusted, j.word)
         out[pair.stratum, pair.arm.name, pair.baseline.name] = (answer, estimate)
     return out
 
 
 def _ratio_of(
-    first: tuple[Answer, LogRatioEstimate | None],
-    second: tuple[Answer, LogRatioEstimate | None],
+    first: tuple[SetAnswer, LogRatioEstimate | None],
+    second: tuple[SetAnswer, LogRatioEstimate | None],
     level: float,
     equivalence: float,
 ) -> tuple[Headline, LogRatioEstimate | None]:
@@ -349,12 +363,10 @@ def compare_tables(
     columns, one_sample = joined.runs.columns, joined.runs.columns.group == SET
     found = () if one_sample else agreements(joined, comparer)
     assumed = {
-        "Each set is one sample; --group names the column that tells its arms apart.": one_sample,
-        "Seeds that a setting has in two sets were used as pairs, as between arms of an audit.": any(
-            c.headline.pairs for c in spread.comparisons
-        ),
-        "Whether sets agree is judged as if they were independent; where a seed gives like results in both, "
-        "the intervals are wider than need be.": bool(found),
+        "Each set is one sample; --group names a column whose levels are compared within each.": one_sample,
+        "Seeds that two sets share were used as pairs.": any(c.headline.pairs for c in spread.comparisons),
+        "Whether sets agree is judged as if they were independent, so shared seeds make the intervals wider "
+        "than necessary.": bool(found),
     }
     return CompareResult(
         names=joined.names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -30,7 +31,7 @@ from seedspread.stats.result import (
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison, Forest
-    from seedspread.analysis.components import ArmComponents, Component, ComponentContrast
+    from seedspread.analysis.components import Component, ComponentContrast, GroupComponents
     from seedspread.analysis.sets import CompareResult
 
 
@@ -60,6 +61,28 @@ def between(interval: Interval | None) -> str:
     return "-" if interval is None else f"[{number(interval.low)}, {number(interval.high)}]"
 
 
+def span(interval: Interval | None) -> str:
+    """`−1.07 to 1.01`."""
+    return "-" if interval is None else minus(f"{number(interval.low)} to {number(interval.high)}")
+
+
+def percent_span(interval: Interval | None) -> str:
+    """`3% to 12%`."""
+    return "-" if interval is None else f"{interval.low:.0%} to {interval.high:.0%}"
+
+
+def minus(text: str) -> str:
+    """Return a number with a real minus sign."""
+    return re.sub(r"(?<!e)-(?=\d)", "−", text)
+
+
+def aligned(cells: Sequence[str]) -> list[str]:
+    """Return numbers with blanks before them, so that their decimal points are one below the other."""
+    before = [len(re.split(r"[.*±]", cell)[0].rstrip()) for cell in cells]
+    # One blank more, or a table takes them for numbers and sets them to the right.
+    return [" " * (max(before) - own + 1) + cell for own, cell in zip(before, cells, strict=True)]
+
+
 def probability(value: float) -> str:
     """`0.97`, `> 0.99`."""
     return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2f}"
@@ -71,8 +94,8 @@ _MOSTLY, _WORTH_NAMING, _LITTLE = 2 / 3, 0.1, 0.2
 # Why components cannot be had.
 NO_VARIANCE = "no two runs of one block differ, so there is no variance to split"
 NOT_REPEATED = (
-    "no seed is run twice, so that seeds and same-seed noise cannot be told apart; run each seed in two "
-    "blocks (--block), or repeat runs"
+    "no seed was run twice, so the variance between seeds cannot be separated from same-seed noise; run each "
+    "seed in two blocks (--block), or repeat runs"
 )
 # Of a set that is a sequential study.
 LOOKS_NOT_COUNTED = "Its ratios here do not count the looks; its own audit does."
@@ -142,22 +165,19 @@ def _sign(sign: TwoClusters | FailedRuns, name: str) -> str:
     return f"{runs} score no better than {sign.chance:.4g}, which takes no learning, or hardly better"
 
 
-def floor_sentence(floor: TestSetNoise, name: str | None = None) -> str:
-    """How much of an arm's variance the test set makes by itself; `name` is the arm's in the sentence."""
-    name = floor.group if name is None else name
-    examples = f"{floor.test_size:,} test examples"
-    if floor.remaining is None or floor.interval is None:
-        if floor.observed > floor.floor:
-            return f"{name}: {examples} make at most {floor.floor:.3g} of the variance {floor.observed:.3g}"
-        return (
-            f"{name}: the variance {floor.observed:.3g} is no larger than what {examples} can make by chance "
-            f"({floor.floor:.3g}); it may be nothing else"
-        )
-    below = " (below zero: these runs differ by no more than the test set's chance)"
+def floor_sentence(noise: TestSetNoise, name: str | None = None) -> str:
+    """How much of a group's variance the test set accounts for; `name` is the group's in the sentence."""
+    examples = f"{noise.test_size:,} test examples"
+    whole = f"{noise.group if name is None else name}'s variance of {noise.observed:.3g}"
+    if noise.remaining is None or noise.interval is None:
+        if noise.observed > noise.floor:
+            return f"{examples} account for at most {noise.floor:.3g} of {whole}"
+        return f"{whole} is no larger than what {examples} account for by chance ({noise.floor:.3g})"
+    below = " (below zero: these runs differ by no more than test-set noise)" if noise.remaining < 0 else ""
+    left = minus(f"{noise.remaining:.3g}")
     return (
-        f"{name}: of the variance {floor.observed:.3g}, the {examples} make {floor.floor:.3g} by themselves; "
-        f"{floor.remaining:.3g} [{floor.interval.low:.3g}, {floor.interval.high:.3g}] would remain on an "
-        f"infinite test set{below if floor.remaining < 0 else ''}"
+        f"{examples} account for {noise.floor:.3g} of {whole}; an infinite test set would leave {left} "
+        f"({noise.interval.level:.0%} CI {span(noise.interval)}){below}"
     )
 
 
@@ -388,7 +408,7 @@ def failure_rates(c: Comparison) -> list[str]:
     rates = f"{x} of {n} seeds of {c.arm_name} {what} vs {y} of {m} of {c.baseline_name}"
     points = ""
     if f.difference.interval is not None:
-        points = f", rate {signed(100 * f.difference.value)} points {_signed_ci(f.difference.interval, 100)}"
+        points = f", rate {difference(f.difference, 'points', 100)}"
     lines = [f"{rates} ({p_phrase(f.p)}{points})"]
     if f.kind != "clusters" and max(f.failed):
         lines[0] += f"; the verdict is about the {'others' if f.kind == 'censored' else 'successful runs'}"
@@ -411,14 +431,17 @@ def means_sentence(name: str, means: Estimate, better: Better) -> str:
     return f"{claim}: {difference(means)}"
 
 
-def difference(estimate: Estimate) -> str:
-    """`−14 (95% CI −16 to −12)`."""
-    return signed(estimate.value) + (f" {_signed_ci(estimate.interval)}" if estimate.interval else "")
-
-
-def _signed_ci(interval: Interval, unit: float = 1) -> str:
-    ends = f"{signed(unit * interval.low)} to {signed(unit * interval.high)}"
-    return f"({interval.level:.0%} CI {ends})"
+def difference(estimate: Estimate, unit: str = "", scale: float = 1.0) -> str:
+    """`−14.0 (95% CI −16.2 to −11.8)`: as many decimals as three digits of the farther end have."""
+    interval, value, unit = estimate.interval, scale * estimate.value, f" {unit}" if unit else ""
+    if interval is None:
+        return f"{signed(value)}{unit}"
+    ends = [scale * interval.low, scale * interval.high]
+    far = max(map(abs, ends))
+    places = max(2 - math.floor(math.log10(far)), 0) if 1e-4 < far < 1e6 else None
+    low, high = (minus(number(end) if places is None else f"{end:,.{places}f}") for end in ends)
+    shown = signed(value) if places is None else minus(f"{value:+,.{places}f}")
+    return f"{shown}{unit} ({interval.level:.0%} CI {low} to {high})"
 
 
 def seed_counts(seeds: tuple[int, int]) -> str:
@@ -449,12 +472,13 @@ def detail_lines(c: Comparison) -> list[str]:
     """What `--details` adds in words: probabilities, pairs, correlations, test-set noise."""
     h, lines = c.headline, []
     if h.above_1 is not None and h.above_2 is not None and h.shrunken is not None:
-        prior = h.shrunken
+        prior, larger = h.shrunken, f"Probability that {c.arm_name} has the larger variance"
         lines.append(
-            f"Probability that {c.arm_name} has the larger variance: {probability(h.above_1)} under a flat "
-            f"prior of the log ratio, {probability(prior.above_1)} under N(0, 1); more than twice as large: "
-            f"{probability(h.above_2)} and {probability(prior.above_2)}. Under N(0, 1) the variance ratio is "
-            f"{two(prior.ratio)} ({ci(prior.interval)})."
+            f"{larger}: {probability(h.above_1)}; more than twice as large: {probability(h.above_2)}."
+        )
+        lines.append(
+            f"The same under a skeptical prior, N(0, 1) on the log ratio: {probability(prior.above_1)} and "
+            f"{probability(prior.above_2)}; variance {times(prior.ratio)} ({ci(prior.interval)})."
         )
     if h.raw_ratio is not None:
         lines.append(f"Raw variance ratio: {two(h.raw_ratio)}.")
@@ -466,10 +490,10 @@ def detail_lines(c: Comparison) -> list[str]:
     lines += failure_signs(c)
     if c.paired_correlation is not None:
         lines.append(
-            f"The groups' seed means correlate over the shared seeds (r = {c.paired_correlation:.2f})."
+            f"Seed means of the groups over shared seeds: r = {minus(f'{c.paired_correlation:.2f}')}."
         )
     if c.twins:
-        lines.append("`seedspread components` splits each variance into that of seeds and same-seed noise.")
+        lines.append("`seedspread components` splits each variance: between seeds, and same-seed noise.")
     return lines + noise_lines(c)
 
 
@@ -479,8 +503,8 @@ def noise_lines(c: Comparison) -> list[str]:
         first, second = c.floors
         lines.append(
             f"Net of the test set: an infinite one would leave variance {times(c.net.value)} "
-            f"({ci(c.net.interval)}{', not adjusted' if c.family > 1 else ''}); the accuracies' own ratio is "
-            f"{two(first.observed / second.observed)}."
+            f"({ci(c.net.interval)}{', not adjusted' if c.family > 1 else ''}), compared with "
+            f"{times(first.observed / second.observed)} as measured."
         )
     return lines
 
@@ -554,115 +578,84 @@ def forest_arms(forest: Forest, factor: str) -> tuple[str, str]:
     return arm_name(factor, forest.group), arm_name(factor, forest.baseline)
 
 
-def _figure(arm: ArmComponents, key: str) -> float:
-    """The variance that words have of a component.
-
-    Where another component comes out as zero, its mean square counts as noise in the likelihood's maximum;
-    words have the noise's own mean square then.
-    """
-    component = arm.component(key)
-    if component is None:
-        return 0.0
-    at_zero = any(c.variance == 0 for c in arm.components)
-    if key == "noise" and at_zero and component.unbiased is not None:
-        return component.unbiased
-    return component.variance
-
-
-def _amount(variance: float) -> str:
-    """A variance, or `about 0`."""
-    return number(variance) if variance > 0 else "about 0"
-
-
 def _place(component: Component | ComponentContrast) -> str:
     """`between seeds`, `in same-seed noise`, `in init`."""
     return component.name if component.key == "seed" else f"in {component.name}"
 
 
-def arm_sentence(arm: ArmComponents) -> str:
-    """What an arm's variance is made of."""
-    if not arm.components:
-        only = f"; the total is {number(arm.total)} {between(arm.interval)}" if arm.interval else ""
-        return f"{arm.title}: {arm.note}{only}.{_floor_share(arm)}"
-    ordered = sorted(arm.components, key=lambda c: -c.variance)
-    first = ordered[0]
+def group_sentence(group: GroupComponents) -> str:
+    """`clamp: mostly between seeds (81% of a variance of 1.1, p = 0.007)`."""
+    if not group.components:
+        total = f"; the variance is {number(group.total)}" if group.interval else ""
+        return f"{group.title}: {group.note}{total}.{_noise_share(group)}"
+    ordered = sorted(group.components, key=lambda c: -c.variance)
+    first, note = ordered[0], f" {group.note[0].upper()}{group.note[1:]}." if group.note else ""
+    where = " and ".join(f"{_place(c)} ({c.share:.0%})" for c in ordered if c.share >= _WORTH_NAMING)
     if first.share >= _MOSTLY:
-        head = f"{'mostly' if first.share < 1 else 'all'} {_place(first)}"
-    else:
-        head = " and ".join(_place(c) for c in ordered if c.share >= _WORTH_NAMING)
-    parts = "; ".join(f"{c.name} {_part(c)}" for c in ordered)
-    note = f" {arm.note[0].upper()}{arm.note[1:]}." if arm.note else ""
-    return f"{arm.title}: the variance {number(arm.total)} sits {head}: {parts}.{note}{_floor_share(arm)}"
+        p = "" if first.p is None else f", {p_phrase(first.p)}"
+        share = "all" if first.share == 1 else "mostly"
+        where = f"{share} {_place(first)} ({first.share:.0%} of a variance of {number(group.total)}{p})"
+    return f"{group.title}: {where}.{note}{_noise_share(group)}"
 
 
-def _part(c: Component) -> str:
-    facts = [f"{c.share:.0%}"] * (c.variance > 0) + [p_phrase(p) for p in (c.p,) if p is not None]
-    interval = f" {between(c.interval)}" if c.interval else ""
-    return f"{_amount(c.variance)}{interval}" + (f" ({', '.join(facts)})" if facts else "")
-
-
-def _floor_share(arm: ArmComponents) -> str:
-    floor = arm.floor
-    if floor is None:
+def _noise_share(group: GroupComponents) -> str:
+    noise = group.floor
+    if noise is None:
         return ""
-    examples = f"{floor.test_size:,} test examples"
-    if floor.floor >= arm.total:
-        return f" It is no more than {examples} can make by chance ({number(floor.floor)})."
-    most = "at most " if floor.is_bound else ""
-    share = floor.floor / arm.total
-    return f" Of it, {examples} make {most}{number(floor.floor)} by chance ({share:.0%})."
+    examples = f"{noise.test_size:,} test examples"
+    if noise.floor >= group.total:
+        return f" It is no larger than what {examples} account for by chance ({number(noise.floor)})."
+    most = "at most " if noise.is_bound else ""
+    return f" {examples} account for {most}{number(noise.floor)} of it ({noise.floor / group.total:.0%})."
 
 
-def comparison_sentence(
-    stratum: str, arms: tuple[ArmComponents, ArmComponents], contrasts: Sequence[ComponentContrast]
-) -> str:
-    """Where the difference between two arms sits."""
-    figures = {c.key: (_figure(arms[0], c.key), _figure(arms[1], c.key)) for c in contrasts}
+def comparison_sentence(title: str, contrasts: Sequence[ComponentContrast]) -> str:
+    """`clamp vs subtract: the difference lies between seeds (p = 0.011), not in same-seed noise`."""
 
-    def told(c: ComponentContrast) -> str:
-        a, b = figures[c.key]
-        return f"{_place(c)} ({_amount(a)} against {_amount(b)}, {p_phrase(c.p)})"
+    def listed_places(chosen: Sequence[ComponentContrast]) -> str:
+        return " and ".join(f"{_place(c)} ({p_phrase(c.p)})" for c in chosen)
 
-    title = f"{arms[0].title} against {arms[1].title}"
-    where = f"{stratum}: {title}" if stratum else title
     shown = [c for c in contrasts if c.p < _ALPHA]
-    rest = [c for c in contrasts if c.p >= _ALPHA]
     if not shown:
-        return f"{where}: no component is shown to differ: {'; '.join(told(c) for c in contrasts)}."
-    sizes = {key: abs(max(a, 0.0) - max(b, 0.0)) for key, (a, b) in figures.items()}
+        smallest = p_value(min(c.p for c in contrasts))
+        return f"{title}: no component clearly differs; the smallest p is {smallest}."
+    sizes = {c.key: abs(c.variances[0] - c.variances[1]) for c in contrasts}
     little = _LITTLE * max(sizes[c.key] for c in shown)
-    absent = [told(c) for c in rest if sizes[c.key] <= little]
-    still_open = [told(c) for c in rest if sizes[c.key] > little]
-    sentence = f"{where}: the effect sits {' and '.join(told(c) for c in shown)}"
-    sentence += f", not {' nor '.join(absent)}" if absent else ""
-    sentence += f"; open {' and '.join(still_open)}" if still_open else ""
+    rest = [c for c in contrasts if c not in shown]
+    absent, unsettled = ([c for c in rest if (sizes[c.key] <= little) == is_so] for is_so in (True, False))
+    sentence = f"{title}: the difference lies {listed_places(shown)}"
+    sentence += f", not {listed_places(absent)}" if absent else ""
+    sentence += f"; unsettled {listed_places(unsettled)}" if unsettled else ""
     return f"{sentence}."
 
 
-# What the verdict on a ratio of ratios says of the sets.
+# What the verdict on a ratio of ratios means for the sets.
 AGREEMENT: dict[Word, str] = {
-    "YES": "differ",
-    "MAYBE": "may differ",
-    "NO": "agree",
-    "CAN'T TELL": "can't tell",
+    "YES": "DIFFER",
+    "MAYBE": "MAY DIFFER",
+    "NO": "AGREE",
+    "CAN'T TELL": "CAN'T TELL",
 }
 
 
-def answer_lines(result: CompareResult) -> list[str]:
-    """Copies, if there are any; did the spread change; and do the sets agree, if both can be asked."""
-    first, *others = result.names
-    comparisons, found = result.spread.comparisons, result.agreements
-    changed = verdict(comparisons[0]) if len(comparisons) == 1 else summary(result.spread)
-    lines = [*result.copies, f"Did the spread change from {first} to {listed(others)}? {changed}"]
-    if len(found) == 1:
-        lines.append(f"Do they agree on {found[0].title}? {found[0].verdict}")
-    elif found:
-        counts = {said: sum(a.word == word for a in found) for word, said in AGREEMENT.items()}
-        told = ", ".join(f"{count} {said}" for said, count in counts.items() if count)
-        differ = [f"{a.title} {times(a.headline.ratio)}" for a in found if a.word == "YES"]
-        named = f" They differ on {'; '.join(differ)}." if 0 < len(differ) <= _MOST_ANSWERS else ""
-        lines.append(f"Do they agree on the variance ratios? {len(found):,} comparisons: {told}.{named}")
-    return lines
+def changed(result: CompareResult) -> Sequence[tuple[str, ...]]:
+    """Did the spread change from the first set to the others? Each verdict with its claim."""
+    comparisons = result.spread.comparisons
+    if len(comparisons) > 1:
+        return counted(result.spread)
+    return [(c.word, claim(c), figures(c)) for c in comparisons]
+
+
+def agreeing(result: CompareResult) -> list[tuple[str, str]]:
+    """Do the sets agree on variance ratios? Each verdict with what it is about."""
+    out = []
+    for word, label in AGREEMENT.items():
+        found = [a for a in result.agreements if a.word == word]
+        named = "; ".join(f"{a.title}, {a.verdict}" for a in found)
+        if found:
+            many = f"{len(found):,} of {len(result.agreements):,} comparisons"
+            out.append((label, named if len(found) == 1 else many))
+    return out
 
 
 def look_title(looks: InterimLook) -> str:

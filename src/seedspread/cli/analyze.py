@@ -70,6 +70,9 @@ def audit(
     details: Annotated[bool, "Print all comparisons and tests."] = False,
     explain: Annotated[bool, "Print why each test was chosen and what it assumes."] = False,
     oneline: Annotated[bool, "Print one line per comparison, for a chat."] = False,
+    methods: Annotated[
+        bool, "Print a paragraph for a methods section, and the answer to NeurIPS' question on error bars."
+    ] = False,
     plot: Annotated[Path | None, "Draw the runs: .png, .pdf or .svg."] = None,
     form: Form = "text",
     json: Json = False,
@@ -135,6 +138,10 @@ def audit(
         results = [replace(result, notes=(*result.notes, *recorded.notes)) for result in results]
     if oneline:
         say("\n".join(result.oneline() for result in results))
+    elif methods:
+        from seedspread.analysis.methods import methods as described
+
+        say("\n".join(described(result, latex=form == "latex") for result in results), end="")
     elif review:
         for place, result in enumerate(results):
             say("\n" * (place > 0), end="")
@@ -145,7 +152,7 @@ def audit(
 
 
 # Options of an audit of pairs that questions about factors or an sd leave no room for.
-_OF_PAIRS = ("oneline", "review", "details", "explain", "plot", "chance", "test_size")
+_OF_PAIRS = ("oneline", "review", "methods", "details", "explain", "plot", "chance", "test_size")
 
 
 def _given(options: dict[str, Any], *names: str) -> list[str]:

@@ -84,6 +84,8 @@ def _widths(table: Table, room: int) -> list[int] | None:
         if sum(widths) <= room:
             return widths
     texts = [i for i, numeric in enumerate(numeric_columns(table)) if not numeric]
+    for i in texts:  # a name is broken between words, never cut
+        words[i] = max([words[i], *(len(word) for cell in columns[i] for word in cell.split())])
     room -= sum(width for i, width in enumerate(widths) if i not in texts)
     for place, i in enumerate(sorted(texts, key=widths.__getitem__)):
         share = room // (len(texts) - place)
