@@ -315,3 +315,10 @@ def test_opposed_runs_are_a_warning_of_the_audit() -> None:
     )
     found = audit(table, value="score", group="group", baseline="old", block="block").comparisons[0].warnings
     assert [line for line in found if "are opposed" in line] == [opposed_runs(pairs, "new")]
+
+
+def test_a_verdict_has_its_color_on_a_terminal_and_none_elsewhere() -> None:
+    result = audit(table_of(new=list(WIDE), old=list(NARROW)), "y", "arm", "old")
+    colored, plain = result.to_text(color="standard"), result.to_text()
+    assert "\x1b[1;32m  YES         \x1b[0mnew spreads more across seeds" in colored
+    assert "\x1b" not in plain

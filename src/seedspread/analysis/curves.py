@@ -78,8 +78,8 @@ class CurvesResult(Result):
             interval = Interval(low, high, self.level) if own else None
             value = mean_and_sd(Summary("", (), n, mean, own, None))
             rows.append((where, group, _plain(step), str(n), value, span(interval)))
-        factor, ci = self.factor or "group", f"{self.level:.0%} CI of the sd"
-        return table_of("", ("", factor, self.step, "seeds", f"{self.metric}: mean ± sd", ci), rows)
+        factor, ci = self.factor or "group", f"sd, {self.level:.0%} CI"
+        return table_of("", ("", factor, self.step, "seeds", "mean ± sd", ci), rows)
 
     def chart(self) -> Chart:
         """For each stratum the means with bands of one sd, and the sds with their intervals."""

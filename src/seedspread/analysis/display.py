@@ -194,8 +194,8 @@ def _print(console: Terminal, block: Block) -> None:
             room, style = max(console.width - _LABEL - 4, 30), _STYLES.get(label, "")
             lines = [line for text in texts for line in _wrapped(text, room)]
             for k, line in enumerate(lines):
-                shown = Text(f"  {label if k == 0 else '':<{_LABEL}}  ", style=style).append(line, "none")
-                console.print(shown, soft_wrap=True)
+                before = f"  {label if k == 0 else '':<{_LABEL}}  "
+                console.print(Text.assemble((before, style), line), soft_wrap=True)
         case Dots(strips):
             for line in strip_lines(strips, console.width):
                 console.print(Text(line), soft_wrap=True)

@@ -392,7 +392,7 @@ def _difference(c: PublishedComparison) -> str:
 
 def _table(result: PublishedResult, most: int | None = None) -> Table:
     chosen = sorted(result.comparisons, key=lambda c: c.p)[:most] if most else result.comparisons
-    heads = ("comparison", "seeds", "means differ by", "ratio", f"{result.level:.0%} CI", "p", "verdict")
+    heads = ("comparison", "seeds", "difference", "ratio", f"{result.level:.0%} CI", "p", "verdict")
     rows = [
         (
             c.title,
@@ -405,7 +405,7 @@ def _table(result: PublishedResult, most: int | None = None) -> Table:
         )
         for c, ratio in zip(chosen, aligned([two(c.ratio) for c in chosen]), strict=True)
     ]
-    return table_of("Variance ratios", heads, rows)
+    return table_of("Differences of means, and variance ratios", heads, rows)
 
 
 @with_known_arguments

@@ -185,7 +185,7 @@ def two(value: float | None) -> str:
     """Two significant digits: `0.094`, `1.0`, `6.8`, `50`, `140`."""
     if value is None or not np.isfinite(value):
         return "-" if value is None or math.isnan(value) else "∞"
-    if value == 0 or abs(value) < 1e-3 or abs(value) >= 1e6:
+    if value == 0 or abs(value) < 1e-5 or abs(value) >= 1e6:
         return f"{value:.0e}" if value else "0"
     rounded = float(f"{value:.2g}")
     places = max(1 - math.floor(math.log10(abs(rounded))), 0)
