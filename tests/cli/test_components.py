@@ -15,14 +15,14 @@ OPTIONS = ("--value", "accuracy", "--group", "margin_type", "--block", "stabilit
 def test_the_answer_comes_first(tmp_path: Path) -> None:
     done = seedspread_here("components", paper_csv(tmp_path), *OPTIONS, "--test-size", "10000")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("clamp against subtract: ")
+    assert done.stdout.splitlines()[2].startswith("clamp vs subtract: ")
     assert len(done.stdout.splitlines()) < 40
 
 
 def test_other_forms_and_mistakes(tmp_path: Path) -> None:
     path = paper_csv(tmp_path)
     fields = json.loads(seedspread_here("components", path, *OPTIONS, "--json").stdout)
-    assert fields["strata"][0]["arms"][0]["components"][0]["key"] == "seed"
+    assert fields["strata"][0]["groups"][0]["components"][0]["key"] == "seed"
     assert "\\toprule" in seedspread_here("components", path, *OPTIONS, "--format", "latex").stdout
     assert "| component |" in seedspread_here("components", path, *OPTIONS, "--format", "markdown").stdout
     for arguments, said in (

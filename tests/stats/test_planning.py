@@ -117,7 +117,7 @@ def test_power_detectable_ratio_and_seeds_are_one_plan() -> None:
 
 
 def test_there_are_plans_that_cannot_be_made() -> None:
-    with pytest.raises(BudgetError, match="3 seeds per arm or more"):
+    with pytest.raises(BudgetError, match="3 seeds per group or more"):
         power(6.0, (2, 9))
     with pytest.raises(BudgetError, match=r"alpha must lie between 0\.001 and 0\.1"):
         detectable((7, 7), design=Plan(alpha=0.0001))
@@ -180,7 +180,7 @@ def test_a_standard_error_and_a_ratio_are_both_answered() -> None:
         ({"ratio": 4.0, "alpha": 0.0}, "alpha must lie"),
         ({"n": 7, "shape": "norml"}, "did you mean 'normal'"),
         ({"ratio": 1.5, "n_baseline": 3}, "no number of seeds"),
-        ({"n": 2}, "3 seeds per arm or more"),
+        ({"n": 2}, "3 seeds per group or more"),
         ({"n": 7, "pairs": 1.5}, "a correlation lies"),
         ({"n_baseline": 7}, "say what is wanted"),
     ],

@@ -59,7 +59,7 @@ def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> N
     assert headline["interval"]["low"] == last.low
     assert headline["p"] == last.p
     status = " ".join(seedspread_here("status", path, "--store", store).stdout.split())
-    assert f"The study stopped at {record.seeds} seeds per arm: decided." in status
+    assert f"The study stopped at {record.seeds} seeds per group: decided." in status
     report = Report(load_store(tmp_path / "store"))
     comparison = report.data.settings[0].comparisons[0]
     assert comparison.headline.interval is not None
@@ -68,7 +68,7 @@ def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> N
     for caption in (report.charts[0].caption, looks_table.note):
         assert "count the looks" in caption.replace("counts", "count")
     page = report.page()
-    assert f"The study stopped at {record.seeds} seeds per arm: decided." in page
+    assert f"The study stopped at {record.seeds} seeds per group: decided." in page
 
 
 @pytest.mark.soak

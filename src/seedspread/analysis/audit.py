@@ -140,7 +140,7 @@ def _not_tested(key: str, name: str, note: str) -> TestResult:
 
 
 # Why there is no test of the spread, or no F test, and why there is one.
-_SINGLE = "an arm has a single seed: it counts for the means, and has no variance over seeds"
+_SINGLE = "a group has a single seed: it counts for the means, and has no variance over seeds"
 _BRIEF, _POOLED = "left out of a brief audit", "the classical figure: every run counted as independent"
 _NO_VARIANCE = (
     _not_tested("seed_jackknife", "seed jackknife (Miller)", _SINGLE),
@@ -149,7 +149,7 @@ _NO_VARIANCE = (
 
 
 def summarise(group: str, block: Levels, values: Floats) -> Summary:
-    """Mean and sd of a cell, or of an arm."""
+    """Return mean and sd of a cell, or of a group."""
     if len(values) < 2:
         return Summary(group, block, len(values), float(values.mean()), None, None)
     variance = 0.0 if np.ptp(values) == 0 else float(values.var(ddof=1))
@@ -266,7 +266,7 @@ def audit_runs(
     *,
     over_strata: bool = True,
 ) -> AuditResult:
-    """The audit of runs that were checked; with means over the strata if they are a sample of such."""
+    """The audit of runs that were checked; with averages over datasets if they are a sample of such."""
     comparisons, estimates, notes = _comparisons(runs, comparer, judged_with or {})
     strips, columns = strips_of(runs), runs.columns
     means = forests(comparisons, comparer.level, strips, estimates) if over_strata else ()

@@ -35,7 +35,7 @@ _ON_A_SCREEN = 10
 
 @dataclass(frozen=True)
 class Comparison(Versus, display.Result):
-    """One group against the baseline, within one stratum."""
+    """One group vs its baseline, within one dataset."""
 
     stratum: Levels  # the level of each factor in `by`, such as the dataset; empty where there is one only
     group: str
@@ -118,7 +118,7 @@ class Comparison(Versus, display.Result):
 
 @dataclass(frozen=True)
 class Forest:
-    """The mean over strata of the log variance ratio of one group and its baseline."""
+    """The average over datasets of the log variance ratio of one group and its baseline."""
 
     group: str
     baseline: str

@@ -432,13 +432,14 @@ def _seed_columns(
     found = find_seed(read.frame, [name for name in read.frame.columns if name not in taken])
     if found is None:
         raise TableError(
-            f"{read.name} has no column 'seed'; name it with --seed, or its streams with --stream"
+            f"{read.name} has no column 'seed'; name it with --seed, or the columns of single sources of "
+            "randomness with --stream"
         )
     return [found]
 
 
 def _stored_streams(frame: pd.DataFrame) -> "tuple[dict[str, pd.Series[str]], pd.Series[str]]":
-    """The labels of each stream, and which of them were set apart, which is a fixed effect.
+    """Return the labels of each source of randomness, and which have seeds of their own, a fixed effect.
 
     A stream has a seed of its own, or the run's.
     """

@@ -178,7 +178,7 @@ def forests(
     strips: Sequence[Strip] = (),
     estimates: Sequence[LogRatioEstimate | None] | None = None,
 ) -> tuple[Forest, ...]:
-    """One for each arm and its baseline that meet in several strata: within one, comparisons share runs.
+    """Return one for each pair that meets in several datasets: within one, comparisons share runs.
 
     Args:
         comparisons: of all strata.

@@ -1,4 +1,4 @@
-"""A checked table as samples: the arms of each stratum, and every comparison that it has."""
+"""A checked table as samples: the groups of each dataset, and every comparison."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class Pair:
 
 
 def arms_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
-    """Per stratum its arms, in the order of the table; the baseline first, if there is one."""
+    """Return the groups of each dataset, in the order of the table; the baseline first, if there is one."""
     frame, columns = runs.frame, runs.columns
     of_stratum: dict[Levels, list[tuple[str, Codes]]] = {}
     for stratum, group, rows in runs.cells():

@@ -104,14 +104,14 @@ def factor_for(spec: studies.SequentialSpec, comparisons: int, progress: Progres
     ).met
     if spec.precision is not None and met < _NEVER:
         raise SeedspreadError(
-            f"sequential.precision = {spec.precision:g} is never met with {spec.limit} seeds, even by arms "
-            f"that correlate by {_MOST_ALIKE:g}: raise precision or limit"
+            f"sequential.precision = {spec.precision:g} is never met with {spec.limit} seeds, even by groups "
+            f"with r = {_MOST_ALIKE:g}: raise precision or limit"
         )
     return factor
 
 
 def last_look(record: studies.SequentialRecord) -> str:
-    """`Look 2 of at most 9, 12 seeds: clamp against subtract 3.1 [0.9, 11], open; about 8 more seeds`."""
+    """`Look 2 of at most 9, 12 seeds: clamp vs subtract 3.1 [0.9, 11], CAN'T TELL; at most 28 more`."""
     if not record.looks:
         return f"No look yet: the first is at {record.seeds} seeds."
     look, most = record.looks[-1], len(record.spec.sizes)
@@ -125,7 +125,7 @@ def last_look(record: studies.SequentialRecord) -> str:
 def standing(record: studies.SequentialRecord) -> str:
     """How a study stands, in a sentence."""
     if record.stopped:
-        return f"The study stopped at {record.seeds} seeds per arm: {record.stopped}."
+        return f"The study stopped at {record.seeds} seeds per group: {record.stopped}."
     seen = f"its first look is at {record.seeds} seeds, and what is seen before decides nothing"
     if record.looks:
         seen = f"this is its last look; the next is at {record.seeds} seeds"

@@ -181,7 +181,7 @@ class JoinedSets:
         return replace(self.runs, frame=own, crashed=crashed.loc[crashed["source"] == name])
 
     def by_setting(self) -> RunTable:
-        """The sets as groups, their groups as strata: did the spread change from one set to another?"""
+        """Return the sets as groups, their groups as datasets: did the spread change?"""
         frame, is_first = self.runs.frame, self.runs.frame["source"] == self.names[0]
         shared = set(frame["setting"][is_first]) & set(frame["setting"][~is_first])
         kept = frame.loc[frame["setting"].isin(shared)].reset_index(drop=True)
@@ -407,7 +407,7 @@ def _set_of(
 
 
 def _with_baseline(joined: JoinedSets, question: Question) -> JoinedSets:
-    """With the arm that the others are compared with, as it would be in a table of all."""
+    """Return it with the group that the others are compared with, as it would be in a table of all."""
     if joined.runs.columns.group == SET:
         if question.baseline is not None:
             raise TableError("--baseline is a level of the group; name the column with --group")

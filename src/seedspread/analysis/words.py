@@ -138,7 +138,7 @@ def warnings(
 
 
 def unlike_sentence(unlike: Sequence[Span], factor: str) -> str:
-    """A warning of cells whose variances are far apart; `factor` is what the arms are levels of."""
+    """A warning of cells whose variances are far apart; `factor` is what the groups are levels of."""
     spans = "; ".join(
         f"the variance of {arm_name(factor, s.group)} goes from {s.low:.3g} "
         f"({joined_levels(s.low_block)}) to {s.high:.3g} ({joined_levels(s.high_block)})"
@@ -574,7 +574,7 @@ def plural(by: Sequence[str]) -> str:
 
 
 def forest_arms(forest: Forest, factor: str) -> tuple[str, str]:
-    """What its arms are called in a sentence."""
+    """What its groups are called in a sentence."""
     return arm_name(factor, forest.group), arm_name(factor, forest.baseline)
 
 
@@ -724,14 +724,14 @@ def devices_note(devices: Mapping[str, int]) -> list[str]:
 def repeated_notes(
     repeated: Mapping[tuple[Levels, str], Levels], factor: str, by: Sequence[str]
 ) -> list[str]:
-    """Say why a mean over strata has fewer of them, or is not there; nothing if no runs are repeated."""
+    """Say why an average has fewer datasets, or is not there; nothing if no runs are repeated."""
     if not repeated:
         return []
     (stratum, group), earlier = next(iter(repeated.items()))
     more = f" (and {len(repeated) - 1} more such)" if len(repeated) > 1 else ""
     return [
         f"{stratum_name(by, stratum)} has the runs of {arm_name(factor, group)} that "
-        f"{stratum_name(by, earlier)} has{more}: the ratios are not independent, and no mean over strata "
+        f"{stratum_name(by, earlier)} has{more}: the ratios are not independent, and no average "
         "counts both."
     ]
 

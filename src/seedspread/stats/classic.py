@@ -55,7 +55,7 @@ def f_test(
     )
     top, bottom = group.values.var(ddof=1), baseline.values.var(ddof=1)
     if np.ptp(group.values) == 0 or np.ptp(baseline.values) == 0 or not (top > 0 and bottom > 0):
-        return replace(blank, note="an arm has no spread at all, so there is no ratio to test")
+        return replace(blank, note="a group has no spread at all, so there is no ratio to test")
     ratio, df = float(top / bottom), (len(group.values) - 1.0, len(baseline.values) - 1.0)
     return replace(
         blank,
@@ -85,10 +85,10 @@ def deviations_test(group: Group, baseline: Group, center: str, independent: boo
     middle = np.mean if center == "mean" else np.median
     if len(group.values) < 3 or len(baseline.values) < 3:
         return replace(
-            blank, note="needs three runs in each arm: two always lie equally far from their middle"
+            blank, note="needs three runs in each group: two always lie equally far from their middle"
         )
     if not any(np.ptp(np.abs(x.values - middle(x.values))) > 0 for x in (group, baseline)):
-        return replace(blank, note="the deviations do not vary within the arms")
+        return replace(blank, note="the deviations do not vary within the groups")
     test = stats.levene(group.values, baseline.values, center=center)
     df = (1.0, float(len(group.values) + len(baseline.values) - 2))
     return replace(blank, statistic=float(test.statistic), df=df, p=float(test.pvalue))
@@ -150,9 +150,9 @@ def welch(group: Group, baseline: Group, level: float, independent: bool | None)
     x, y = group.values, baseline.values
     difference = float(x.mean() - y.mean())
     if len(x) < 2 or len(y) < 2:
-        return replace(blank, estimate=difference, note="an arm has a single run")
+        return replace(blank, estimate=difference, note="a group has a single run")
     if np.ptp(x) == 0 and np.ptp(y) == 0:
-        return replace(blank, estimate=difference, note="neither arm has any spread")
+        return replace(blank, estimate=difference, note="neither group has any spread")
     return t_test(blank, x, y, level)
 
 
@@ -218,14 +218,14 @@ def seed_jackknife(group: Group, baseline: Group, level: float) -> TestResult:
         name="seed jackknife (Miller)",
         about="spread",
         why="the seed is the unit; neither normal values nor a model of the tails is needed",
-        assumes="independent seeds, arms of like shape",
+        assumes="independent seeds, groups of like shape",
     )
     if not (group.has_spread and baseline.has_spread):
-        return replace(blank, note="an arm has no spread within its cells, so there is no ratio")
+        return replace(blank, note="a group has no spread within its cells, so there is no ratio")
     errors = [log_variance_error(x) for x in (group, baseline)]
     if None in errors:
         return replace(
-            blank, note="needs three seeds in each arm, and spread that does not rest on one of them alone"
+            blank, note="needs three seeds in each group, and spread that does not rest on one of them alone"
         )
     (first, k1), (second, k2) = cast(list[tuple[float, int]], errors)
     square = first**2 + second**2
@@ -272,16 +272,16 @@ def pitman_morgan(group: Group, baseline: Group, level: float, normal: bool | No
         key="pitman_morgan",
         name="Pitman-Morgan, paired seeds",
         about="spread",
-        why="the same seeds in both arms are pairs, and correlated pairs sharpen the comparison",
+        why="the same seeds in both groups are pairs, and correlated pairs sharpen the comparison",
         assumes="normal pairs",
         assumptions_met=normal,
     )
     in_a, in_b = common_seeds(group, baseline)
     if len(in_a) < 3:
-        return replace(blank, note="needs three seeds that are in both arms")
+        return replace(blank, note="needs three seeds that are in both groups")
     x, y = group.seed_means[in_a], baseline.seed_means[in_b]
     if _flat(x) or _flat(y):
-        return replace(blank, note="an arm has no spread over the shared seeds")
+        return replace(blank, note="a group has no spread over the shared seeds")
     n = len(x)
     ratio = float(x.var(ddof=1) / y.var(ddof=1))
     share = 1 - np.corrcoef(x, y)[0, 1] ** 2
@@ -315,7 +315,7 @@ def seed_means_test(group: Group, baseline: Group, level: float) -> TestResult:
         key="seed_means",
         name="paired t on seed means" if paired else "Welch's t on seed means",
         about="means",
-        why="the seed is the unit; twins are averaged first",
+        why="the seed is the unit; same-seed runs are averaged first",
         assumes="independent seeds, means roughly normal",
     )
     x, y = group.seed_means, baseline.seed_means
@@ -323,9 +323,9 @@ def seed_means_test(group: Group, baseline: Group, level: float) -> TestResult:
         x, y = x[in_a], y[in_b]
     difference = float(x.mean() - y.mean())
     if min(len(x), len(y)) < 2:
-        return replace(blank, estimate=difference, note="an arm has a single seed")
+        return replace(blank, estimate=difference, note="a group has a single seed")
     if (paired and _flat(x - y + max(abs(x).max(), 1.0))) or (_flat(x) and _flat(y)):
-        return replace(blank, estimate=difference, note="there is no spread to test against")
+        return replace(blank, estimate=difference, note="there is no spread to test with")
     return t_test(blank, x, y, level, paired=paired)
 
 

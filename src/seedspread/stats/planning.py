@@ -117,7 +117,7 @@ def fewest(enough: Callable[[int], bool], start: int, what: str) -> int:
 def check_design(seeds: tuple[int, int], power: float, alpha: float) -> None:
     """Raise `BudgetError` for impossible numbers."""
     if min(seeds) < 2:
-        raise BudgetError(f"a variance needs at least two seeds per arm; got {seeds[0]} and {seeds[1]}")
+        raise BudgetError(f"a variance needs at least two seeds per group; got {seeds[0]} and {seeds[1]}")
     if not 0 < alpha < 1:
         raise BudgetError(f"alpha must lie between 0 and 1; got {alpha:g}")
     if not alpha < power < 1:
@@ -180,7 +180,7 @@ def _check_table(seeds: tuple[int, int], design: Design) -> None:
     """Raise `BudgetError` for designs outside the table."""
     check_shape(design.shape)
     if min(seeds) < SIZES[0]:
-        raise BudgetError(f"the headline is planned for {SIZES[0]} seeds per arm or more; got {min(seeds)}")
+        raise BudgetError(f"the headline is planned for {SIZES[0]} seeds per group or more; got {min(seeds)}")
     if design.blocks < 1:
         raise BudgetError(f"there must be at least one block; got {design.blocks}")
     if not ALPHAS[-1] <= design.alpha <= ALPHAS[0]:

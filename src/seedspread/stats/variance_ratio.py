@@ -334,9 +334,9 @@ class _Table:
         blank = RobustRatio((len(group.seed_codes), len(baseline.seed_codes)), 0, len(blocks))
         note = ""
         if not (group.has_spread and baseline.has_spread):
-            note = "an arm has no spread within its cells, so there is no ratio"
+            note = "a group has no spread within its cells, so there is no ratio"
         elif max(blank.seeds) > MOST_SEEDS:
-            note = f"not computed for more than {MOST_SEEDS:,} seeds in an arm"
+            note = f"not computed for more than {MOST_SEEDS:,} seeds in a group"
         if note:
             return _Table(np.empty(0), np.empty(0, bool), (0.0, 0.0), 0.0, replace(blank, note=note))
         values, present = _by_seed(groups, blocks, pairs)
