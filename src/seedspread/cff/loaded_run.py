@@ -124,7 +124,7 @@ def load_run(
     except UNREADABLE as error:
         raise RecordError(f"{run.path}: its provenance cannot be read ({error!r})") from error
     try:
-        model = model_of(config, len(header["classes"]), model)
+        model = model_of(config, len(header["classes"]), model, trains=False)
         load_module("layers", model.layers, tensors)
         load_module("head", model.head, tensors)
         mean, std, classes = (tuple(header[name]) for name in ("mean", "std", "classes"))

@@ -267,15 +267,20 @@ def losses_of(config: RunConfig) -> Sequence[LocalLoss]:
     ]
 
 
-def model_of(config: RunConfig, classes: int, given: LayerLocal | None = None) -> LayerLocal:
-    """Draw the model that a config describes, with its losses; of a given one, the head and the losses."""
+def model_of(
+    config: RunConfig, classes: int, given: LayerLocal | None = None, *, trains: bool = True
+) -> LayerLocal:
+    """Draw the model that a config describes, with its losses; of a given one, the head and the losses.
+
+    A given model that is not trained may come without its losses.
+    """
     if given is None:
         model = build_model(config.model, classes)
     else:
         model = given
         model.build(config.model.image_shape, classes)
     losses = model.given_losses if config.objective.loss == GIVEN else losses_of(config)
-    for loss, width in zip(losses, model.widths, strict=True):
+    for loss, width in zip(losses, model.widths, strict=trains):
         loss.build(width, classes)
     model.losses = nn.ModuleList(losses)
     return model
