@@ -156,7 +156,8 @@ def rates_and_outcomes() -> list[RateAndOutcome]:
     """Each arm that clamps, has ten seeds or more, and draws all of its streams from the seed."""
     runs = published_runs()
     own = [name for name in runs.columns if name.startswith("seeds.") and name != "seeds.run"]
-    clamped = runs["objective.margin_type"].isin(CLAMPED)
+    # Runs of other losses have no margin, and so no rate, whatever their config names.
+    clamped = runs["objective.margin_type"].isin(CLAMPED) & runs[_MEAN_RATE].notna()
     whole = runs[clamped & runs[own].isna().all(axis=1)]
     cells = ["dataset", *_ARM]
     out = []

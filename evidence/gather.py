@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evidence.plan import evidence_plan
+from evidence.plan import published_keys
 from evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, RUNS_CSV
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
@@ -167,7 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Add the finished runs of a store to the published tables.")
     parser.add_argument("store", help="the folder of results")
     store = Store(parser.parse_args().store)
-    wanted = evidence_plan(store).distinct
+    wanted = published_keys(store)
     print(f"{gather(store, wanted, FOLDER)} runs are new, of {len(wanted)} that the studies name")
 
 

@@ -102,7 +102,8 @@ def charts() -> dict[str, Chart]:
 
 def _amounts() -> dict[str, Any]:
     """How much was run, and what is left."""
-    runs, every = published_runs(), findings()
+    every = findings()
+    runs = published_runs().loc[sorted({key for found in every for key in found.runs["key"]})]
     return {
         "count": len(runs),
         "hours": f"{runs['seconds'].sum() / 3600:.1f}",

@@ -10,6 +10,8 @@ from seedspread.study.spec import StudySpec
 
 STUDIES = Path(__file__).parent / "studies"
 ALL = "all"
+# Of docs/local-rules.md, a page of its own.
+LOCAL_RULES = "local-rules"
 # Its parts vary one source of randomness each, and are answered together.
 SOURCES = "sources"
 
@@ -23,3 +25,9 @@ def study_named(name: str) -> StudySpec:
 def evidence_plan(store: Store) -> Plan:
     """Every run of every study, by the keys that runs on the official datasets have."""
     return Plan.make(study_named(ALL), store, FOLDER)  # where no data are: none are looked at
+
+
+def published_keys(store: Store) -> frozenset[str]:
+    """The keys of all runs that are published: those of the evidence, and those of five training rules."""
+    rules = Plan.make(study_named(LOCAL_RULES), store, FOLDER)
+    return frozenset({*evidence_plan(store).distinct, *rules.distinct})

@@ -25,6 +25,13 @@ API = {
     "Studies": ["Study", "run_study", "Store"],
     "Inside a run": ["log", "log_predictions", "seed_everything"],
     "The paper's training": ["train", "load_run", "RunConfig", "ViT", "SupConLoss", "margin_schedule"],
+    "Layers and losses of one's own": [
+        "LayerLocal",
+        "LocalLoss",
+        "GoodnessLoss",
+        "LocalCrossEntropy",
+        "Margin",
+    ],
     "Its images": ["ArrayDataset", "load", "Loader", "augment"],
     "What saturates": ["ClampMonitor", "clamp_activation_rate"],
 }
@@ -38,6 +45,13 @@ RETURNED = {
     ],
     "Studies": ["seedspread.study.study.StudyRuns"],
     "The paper's training": ["seedspread.cff.loaded_run.LoadedRun"],
+    "Layers and losses of one's own": [
+        "LayerLocal",
+        "LocalLoss",
+        "GoodnessLoss",
+        "LocalCrossEntropy",
+        "Margin",
+    ],
     "Its images": [
         "seedspread.cff.data.dataset.Dataset",
         "seedspread.cff.data.augment.draws",

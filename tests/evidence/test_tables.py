@@ -12,7 +12,7 @@ import pytest
 
 from evidence.check import check_run, config_of, published_record
 from evidence.gather import gather, same_result
-from evidence.plan import evidence_plan
+from evidence.plan import published_keys
 from evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, correct, published_runs
 from seedspread import train
 from seedspread.cff.identity import run_key
@@ -34,11 +34,12 @@ def test_every_table_has_every_run() -> None:
 
 def test_the_csv_is_the_parquet() -> None:
     whole = pd.read_parquet(FOLDER / RUNS).set_index("key")
+    whole = whole.where(whole.notna())  # an option that is no more is missing in newer runs: None, or NaN
     pd.testing.assert_frame_equal(published_runs(), whole, check_dtype=False)
 
 
 def test_every_run_is_one_of_a_study_and_its_config_is_its_key() -> None:
-    named = evidence_plan(Store(FOLDER)).distinct
+    named = published_keys(Store(FOLDER))
     for key in published_runs().index:
         assert key in named
         assert run_key(config_of(published_record(key))) == key
