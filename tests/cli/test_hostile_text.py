@@ -64,7 +64,7 @@ COMMANDS = {
     "plan": ("plan", f"{NAME}.toml", "--store", NAME),
     "plan json": ("plan", f"{NAME}.toml", "--store", NAME, "--json"),
     "status": ("status", f"{NAME}.toml", "--store", NAME),
-    "run": ("run", f"{NAME}.toml", "--store", NAME, "--max-failures", "1", "--workers", "1"),
+    "run": ("run", f"{NAME}.toml", "--store", NAME, "--workers", "1"),
     "wrong study": ("plan", "wrong.toml"),
     "no study": ("plan", EVIL),
     "audit": (*AUDIT, "--explain"),

@@ -18,7 +18,7 @@ class Here(Executor):
 
     threads: int | None = None
 
-    def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
+    def submit(self, items: Sequence[WorkItem]) -> Job:
         return _Attempts(items)
 
 

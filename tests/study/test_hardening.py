@@ -67,14 +67,11 @@ def test_a_study_or_the_command_asks_for_threads_and_another_number_is_refused(t
     assert recorded is not None
     assert recorded.threads == 2
     shutil.rmtree(plan.store.folder(next(iter(plan.distinct))))
-    with pytest.raises(SeedspreadError, match=r"was begun with 2 CPU threads.*add --force"):
+    with pytest.raises(SeedspreadError, match=r"was begun with 2 CPU threads.*ask for 2, or name another"):
         run_plan(plan, Here(threads=1))
     silent = Plan.make(replace(study, engine=EngineSpec()), tmp_path / "store")
     run_plan(silent, Here())
     assert threads(plan) == {2}  # where nobody says, a study keeps its number
-    shutil.rmtree(plan.store.folder(next(iter(plan.distinct))))
-    run_plan(plan, Here(threads=1), force=True)
-    assert threads(plan) == {1, 2}
 
 
 def test_threads_of_a_study_of_which_nothing_was_run_are_free(tmp_path: Path) -> None:

@@ -10,11 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from seedspread.cli import app
-from seedspread.errors import SeedspreadError
 from seedspread.runners.contract import Runner
 from seedspread.runs import plugins as brought
 from seedspread.runs.store import Store
-from seedspread.study.plan import Plan
 from seedspread.study.spec import StudyError, StudySpec
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_runner"
@@ -57,8 +55,6 @@ def test_what_it_refuses_is_one_line(tmp_path: Path) -> None:
     study.write_text(STUDY.read_text().replace("seeds = 12", 'seeds = 12\nvary = ["init"]'))
     with pytest.raises(StudyError, match="no stream is called 'init'; its runs have one seed"):
         StudySpec.from_file(str(study))
-    with pytest.raises(SeedspreadError, match="runs of walk have one implementation"):
-        Plan.make(StudySpec.from_file(str(STUDY)), tmp_path, implementation="fast")
 
 
 def test_a_runner_must_say_what_and_how_it_runs() -> None:

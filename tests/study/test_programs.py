@@ -73,13 +73,6 @@ report()
     assert len(results(plan.store.path)) == 4
 
 
-def test_too_many_failures_stop_a_study(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, "sys.exit(1)", seeds=10)
-    progress = run_plan(plan, LocalExecutor(workers=2), max_failures=3)
-    assert "--max-failures" in progress.stopped
-    assert 3 <= len(progress.failed) <= 5
-
-
 SAVES = """
 import signal
 def save(*_):

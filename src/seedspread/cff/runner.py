@@ -103,14 +103,6 @@ class CffRunner(Runner):
     def values(self, parameters: RunConfig) -> dict[str, Any]:
         return parameters.model_dump(mode="json")
 
-    def implemented(self, parameters: RunConfig, implementation: str) -> RunConfig:
-        values = parameters.model_dump(mode="json")
-        values["runtime"]["implementation"] = implementation
-        try:
-            return check(values)
-        except ConfigError as error:
-            raise RunnerError(str(error)) from None
-
     def keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str]:
         """Return keys by the data that are present; without data, by the whole official dataset."""
         if self.driven == ("init",) and any(c.training.init_from for c, _ in runs):

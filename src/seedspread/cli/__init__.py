@@ -47,9 +47,9 @@ _ALONE = {"--wide": "auto"}
 
 # Panels of the help, by command: the options of each, in order.
 _RUN_PANELS = {
-    "Study": "seeds settings revisions metric setup implementation data_dir accept_changed",
+    "Study": "seeds settings revisions metric setup data_dir accept_changed",
     "Where": "store backend workers threads cpus_per_run gpus_per_run address partition slurm minutes wait",
-    "Failures": "max_failures retry_failed keep_going strict force lease_seconds",
+    "Failures": "retry_failed keep_going strict lease_seconds",
     "Output": "watch verify json help",
 }
 _TABLE_PANELS = {

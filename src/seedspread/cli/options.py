@@ -239,10 +239,6 @@ def direction(higher: bool, lower: bool) -> Literal["higher", "lower"] | None:
     return "higher" if higher else "lower" if lower else None
 
 
-Implementation = Annotated[
-    Literal["fast", "plain", "native"] | None,
-    "How the paper's training is computed; native needs a C++ compiler. Default: as the store was begun.",
-]
 Seeds = Annotated[
     str | None,
     option("Seeds to use instead of the study's: 5 means 1 to 5; or a list such as 3,7.", metavar="N|LIST"),

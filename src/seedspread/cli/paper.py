@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from seedspread.cli.options import Json, argument, option, say, say_json, say_prose, say_result
 from seedspread.errors import SeedspreadError, require_extra
@@ -20,12 +20,12 @@ def quickstart(
     from seedspread.study.display import ProgressDisplay
     from seedspread.study.plan import Plan
 
-    implementation, how = miniature.choose_implementation(store)
-    plan = Plan.make(miniature.STUDY, store, implementation=implementation)
+    study, how = miniature.choose_study(store)
+    plan = Plan.make(study, store)
     say(f"{plan.study.title}. {len(plan.missing())} runs to do, in {store}/")
     say(how)
     with ProgressDisplay(Terminal(stderr=True)) as progress:
-        result = miniature.quickstart(store, workers, progress, implementation)
+        result = miniature.quickstart(store, workers, progress, study)
     say(result.to_text(width=min(Terminal().width, 110)))
     say("")
     for line in miniature.AFTERWARDS:
@@ -48,10 +48,6 @@ def train(
     out: Annotated[Path | None, "Folder of the run. Default: runs/KEY."] = None,
     resume: Annotated[bool, "Resume from the last checkpoint, if there is one."] = False,
     data_dir: Annotated[Path | None, "Data folder."] = None,
-    implementation: Annotated[
-        Literal["fast", "plain", "native"] | None,
-        "How the run is computed; native needs a C++ compiler.",
-    ] = None,
     json: Json = False,
 ) -> None:
     """Train one run and print its accuracy.
@@ -68,7 +64,6 @@ def train(
     from seedspread.render.terminal import Terminal
 
     chosen = [*(settings or []), *([f"seeds.run={seed}"] if seed is not None else [])]
-    chosen += [f"runtime.implementation={implementation}"] if implementation else []
     if bool(config) == (continued is not None):
         raise ConfigError("give a preset or a .toml file, or --from RUN, whose own config is taken")
     run = read_config(config, chosen) if continued is None else continuation(continued, chosen)

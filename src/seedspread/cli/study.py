@@ -10,7 +10,6 @@ import typer
 from seedspread.cli.options import (
     DataDir,
     EngineOptions,
-    Implementation,
     Json,
     Seeds,
     Settings,
@@ -59,7 +58,6 @@ def plan(
     store: StoreOption = Path("store"),
     data_dir: DataDir = None,
     accept_changed: AcceptChanged = False,
-    implementation: Implementation = None,
     json: Json = False,
 ) -> None:
     """List a study's runs: done, missing, and how long these take."""
@@ -71,10 +69,7 @@ def plan(
     from seedspread.study.plan import Estimate, Plan
     from seedspread.study.sequential import named
 
-    made = Plan.make(
-        _varied(study, seeds, settings), store, data_dir,
-        accept_changed=accept_changed, implementation=implementation,
-    )  # fmt: skip
+    made = Plan.make(_varied(study, seeds, settings), store, data_dir, accept_changed=accept_changed)
     estimate, seconds, why = Estimate(made), None, "unknown until a run has ended"
     with Terminal(stderr=True).status("estimating the time ..."):
         try:
@@ -106,8 +101,7 @@ def plan(
         console.print(line)
     if any(state.state not in (*FINISHED, "failed") for state in states.values()):
         command = _run_command(study, seeds, settings, store, data_dir)
-        more = f" --implementation {implementation}" if implementation else ""
-        more += " --accept-changed" if accept_changed else ""
+        more = " --accept-changed" if accept_changed else ""
         console.print(f"Next: {command}{more}", soft_wrap=True)
 
 
@@ -194,7 +188,6 @@ def run(
     *,
     engine: EngineOptions,
     data_dir: DataDir = None,
-    max_failures: Annotated[int | None, option("Stop once this many runs have failed.", min=1)] = None,
     retry_failed: Annotated[bool, "Try failed runs again."] = False,
     keep_going: Annotated[bool, "Run the rest even if the first runs all fail in the same way."] = False,
     strict: Annotated[bool, "Exit with status 3 if a run failed."] = False,
@@ -211,11 +204,7 @@ def run(
     lease_seconds: Annotated[
         float, option("Take over a run whose worker has been silent for this long.", min=1)
     ] = 120.0,
-    force: Annotated[
-        bool, "Allow other threads or another implementation than the study began with."
-    ] = False,
     accept_changed: AcceptChanged = False,
-    implementation: Implementation = None,
     json: Json = False,
 ) -> None:
     """Run what is missing of a study; if interrupted, it resumes."""
@@ -236,14 +225,11 @@ def run(
         raise SeedspreadError("name one study, such as mini/cifar10-factorial or a .toml file")
     else:
         asked = _varied(study[0], seeds, settings)
-    made = Plan.make(
-        asked, store, data_dir,
-        accept_changed=accept_changed, implementation=implementation,
-    )  # fmt: skip
+    made = Plan.make(asked, store, data_dir, accept_changed=accept_changed)
     with ProgressDisplay(Terminal(stderr=True)) as shown:
         made, progress = run_sequential(
-            made, executor, shown, max_failures=max_failures, retry_failed=retry_failed,
-            keep_going=keep_going, lease_seconds=lease_seconds, force=force,
+            made, executor, shown,
+            retry_failed=retry_failed, keep_going=keep_going, lease_seconds=lease_seconds,
         )  # fmt: skip
     if json:
         failures = [

@@ -12,32 +12,28 @@ from seedspread.study.sequential import Watcher
 from seedspread.study.study import run_study
 
 STUDY = "quickstart"
+NATIVE = f"{STUDY} implementation=native"
 
 
 def quickstart(
-    path: Path | str,
-    workers: int | None = None,
-    watcher: Watcher | None = None,
-    implementation: str | None = None,
+    path: Path | str, workers: int | None = None, watcher: Watcher | None = None, study: str = STUDY
 ) -> AuditResult:
     """Train, audit and write `report.html`; return the audit. Arguments are those of `run_study`."""
-    executor = LocalExecutor(workers=workers)
-    runs = run_study(STUDY, path, executor, watcher, implementation=implementation)
+    runs = run_study(study, path, LocalExecutor(workers=workers), watcher)
     runs.report(Path(path) / "report.html")
     return runs.audit()
 
 
-def choose_implementation(store: Path) -> tuple[str | None, str]:
-    """Return the fastest implementation for a new store, a begun store's own; and the line about it."""
-    recorded = recorded_study(Store(store), STUDY)
-    if recorded is not None:
-        begun = recorded.implementation
-        return begun, f"Implementation: {begun or 'fast'}, as in the runs that are there."
+def choose_study(store: Path) -> tuple[str, str]:
+    """Return the fastest implementation's study for a new store, a begun store's own; and a line on it."""
+    for study, name in ((STUDY, "fast"), (NATIVE, "native")):
+        if recorded_study(Store(store), study) is not None:
+            return study, f"Implementation: {name}, as in the runs that are there."
     with Terminal(stderr=True).status("compiling the native kernel ..."):
         why = why_not()
     if why is None:
-        return "native", "Implementation: native, a kernel compiled for this CPU."
-    return None, f"Implementation: fast. The native one is not available here: {why.rpartition(': ')[0]}."
+        return NATIVE, "Implementation: native, a kernel compiled for this CPU."
+    return STUDY, f"Implementation: fast. The native one is not available here: {why.rpartition(': ')[0]}."
 
 
 # After the audit: what so small a study cannot show, and what to run next.

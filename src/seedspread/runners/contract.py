@@ -149,10 +149,6 @@ class Runner(ABC):
         """Return a parameter's shortest clear name, for tables and audits."""
         return full
 
-    def implemented(self, parameters: Any, implementation: str) -> Any:
-        """Return the parameters with another way to compute the same; `RunnerError` if there is none."""
-        raise RunnerError(f"runs of {self.name} have one implementation; leave --implementation out")
-
     def located(self, folder: str) -> Self:
         """Return this runner for a study file in a folder, to which relative paths in it are relative."""
         return self

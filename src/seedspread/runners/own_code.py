@@ -37,7 +37,6 @@ from seedspread.runs.folder import (
     Heartbeat,
     RunFailedError,
     RunFolderError,
-    thinned,
 )
 from seedspread.runs.lease import is_running, process
 from seedspread.runs.metrics import Metric, is_until
@@ -52,7 +51,6 @@ GRACE_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _TAIL_LINES, _TAIL_BYTES, _LINE_WIDTH = 20, 2**14, 200
 _KILL_SECONDS = 10.0
-_CURVE_BYTES = 2**22
 # What people call the place on a curve, which is no measurement.
 _STEPS = ("epoch", "step", "iteration", "batch", "global_step")
 
@@ -114,24 +112,6 @@ def _lines(content: bytes) -> list[dict[str, Any]]:
         if isinstance(values, dict):
             lines.append(values)
     return lines
-
-
-def curves_so_far(folder: Path, known: Iterable[str]) -> dict[str, list[float]]:
-    """Return the curves that a run under way has logged; names that are `known` are no measurements."""
-    try:
-        with open_file(folder / VALUES) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _CURVE_BYTES))
-            lines = _lines(file.read(_CURVE_BYTES))
-    except OSError:
-        return {}
-    parameters, curves = {*known, *COLUMNS, *_STEPS}, dict[str, list[float]]()
-    for values in lines:
-        if LAYER in values and LAYER not in parameters:
-            continue  # curves of a run are those of its metrics
-        for name, value in values.items():
-            if name not in parameters and _is_finite(value):
-                curves.setdefault(name, []).append(float(value))
-    return {name: thinned(values) for name, values in curves.items()}
 
 
 def _content(path: Path) -> bytes:
@@ -361,9 +341,6 @@ class OwnCode(Runner):
         more = self.content
         return [key_of(self.identity(p, seed) | more | {"inputs": dict(p.inputs)}) for p, seed in runs]
 
-    def implemented(self, parameters: Parameters, implementation: str) -> Parameters:
-        raise RunnerError("one's own code has one implementation; leave --implementation out")
-
     def may_use_gpu(self, parameters: Parameters) -> bool:
         return True
 
@@ -448,11 +425,9 @@ class OwnRun(ABC):
         return dict(measured["metrics"])
 
     def _heartbeat(self) -> Heartbeat:
-        """Return what is known of a run under way: its last line of output, its time, what it has logged."""
-        spent, last = time.monotonic() - self._started_at, "".join(self._tail()[-1:]).strip()
-        return Heartbeat(
-            None, last, spent=spent, curves=curves_so_far(self._logged, dict(self._parameters.values))
-        )
+        """Return what is known of a run under way: its last line of output, and its time."""
+        last = "".join(self._tail()[-1:]).strip()
+        return Heartbeat(None, last, spent=time.monotonic() - self._started_at)
 
     def _check_inputs(self, when: str) -> None:
         """Raise `RunFailedError` with the first input that is not what was planned."""

@@ -180,8 +180,6 @@ class RunFolderError(SeedspreadError):
 
 # Logits are stored in single precision, accuracies as decimals.
 _SAME_ACCURACY = 1e-6
-# Points of a curve that a heartbeat carries, and how many curves.
-_POINTS, _CURVES = 100, 4
 _BEAT_SECONDS = 5.0
 
 
@@ -192,31 +190,19 @@ class Heartbeat:
     Attributes:
         done: share of its work, from 0 to 1.
         where: the same in words.
-        spent: seconds of its worker's time so far; a share of them if several runs are trained together.
+        spent: seconds since it was last started.
         seconds: the same for the whole run.
-        curves: what it has measured so far, in order, by name.
     """
 
     done: float | None
     where: str
-    images_per_second: float | None = None
     spent: float | None = None
     seconds: float | None = None
-    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _amount(value: Any) -> float | None:
-    return float(value) if _is_number(value) and value >= 0 else None
-
-
-def thinned(values: Sequence[float]) -> list[float]:
-    """As many points of a curve as a small picture shows, the last among them."""
-    step = -(-len(values) // _POINTS) or 1
-    return list(values[::-1][::step][::-1])
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < math.inf else None
 
 
 class RunFolder:
@@ -350,16 +336,12 @@ class RunFolder:
         """How far the run is; what should be a number and is none is left out."""
         try:
             values = read_json(str(self.path), HEARTBEAT)
-            done, curves = values["done"], values.get("curves")
-            every = curves.items() if isinstance(curves, dict) else ()
-            lists = [(name, points) for name, points in every if isinstance(points, list)][:_CURVES]
+            done = values["done"]
             return Heartbeat(
                 done=None if done is None else min(max(float(done), 0.0), 1.0),
                 where=str(values["where"]),
-                images_per_second=_amount(values.get("images_per_second")),
                 spent=_amount(values.get("spent")),
                 seconds=_amount(values.get("seconds")),
-                curves={name: thinned([float(p) for p in own if _is_number(p)]) for name, own in lists},
             )
         except UNREADABLE:  # none yet, or damaged
             return None

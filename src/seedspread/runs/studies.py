@@ -242,7 +242,6 @@ class RecordedStudy:
         metrics: those that it declares.
         accepted: runs that are kept although they were made with other inputs, by the planned keys.
         origin: whose code it runs; studies that differ in it are two, whatever their name.
-        implementation: how its runs are computed, where a command has said so.
         sequential: its rule and its interim looks.
         question: what it is to answer.
         prediction: what was expected of it before it ran.
@@ -258,7 +257,6 @@ class RecordedStudy:
     metrics: tuple[Metric, ...] = ()
     accepted: Mapping[_Key, _Key] = field(default_factory=dict)
     origin: str = ""
-    implementation: str | None = None
     sequential: _Sequential | None = None
     question: str = ""
     prediction: str = ""

@@ -76,5 +76,5 @@ class Executor(ABC):
         return None
 
     @abstractmethod
-    def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
-        """Start the work; workers of its own may stop by themselves once `max_failures` runs have failed."""
+    def submit(self, items: Sequence[WorkItem]) -> Job:
+        """Start the work."""

@@ -117,7 +117,7 @@ class LocalExecutor(Executor):
                 f"gpus_per_run must be a whole number, or a share such as 0.5 or 0.25; got {share:g}"
             )
 
-    def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
+    def submit(self, items: Sequence[WorkItem]) -> Job:
         """Starts the workers, each with its GPUs; no more of them than GPUs allow."""
         for runner, parameters in {
             id(item.run.parameters): (item.runner, item.run.parameters) for item in items
@@ -128,7 +128,7 @@ class LocalExecutor(Executor):
         threads = max(item.threads for item in items)
         count = min(self.workers or max(1, cores_here() // threads), len(items))
         slots = self._gpu_slots(items)
-        return _WorkerPool(items, [None] * count if slots is None else slots[:count], max_failures)
+        return _WorkerPool(items, [None] * count if slots is None else slots[:count])
 
     def _gpu_slots(self, items: Sequence[WorkItem]) -> list[str] | None:
         """What each worker that there can be sees as `CUDA_VISIBLE_DEVICES`; None leaves it as it is."""
@@ -183,10 +183,8 @@ class _Worker:
 class _WorkerPool(Job):
     """The worker processes; those that die or fall silent are replaced."""
 
-    def __init__(
-        self, items: Sequence[WorkItem], gpus: Sequence[str | None], max_failures: int | None
-    ) -> None:
-        self._items, self._gpus, self._max_failures = items, gpus, max_failures
+    def __init__(self, items: Sequence[WorkItem], gpus: Sequence[str | None]) -> None:
+        self._items, self._gpus = items, gpus
         self._store = items[0].store
         self._context = multiprocessing.get_context("spawn")
         self._tracker = StalenessTracker(items[0].lease_seconds)
@@ -227,9 +225,7 @@ class _WorkerPool(Job):
 
     def _start(self, gpus: str | None) -> _Worker:
         inbox, outbox = self._context.Pipe(duplex=False)
-        process = self._context.Process(
-            target=_work, args=(self._items, self._max_failures, outbox, gpus), daemon=False
-        )
+        process = self._context.Process(target=_work, args=(self._items, outbox, gpus), daemon=False)
         with main_left_out(self._items):
             process.start()
         outbox.close()
@@ -294,17 +290,15 @@ def _died(code: int | None) -> str:
     return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
 
-def _work(items: Sequence[WorkItem], max_failures: int | None, outbox: Connection, gpus: str | None) -> None:
+def _work(items: Sequence[WorkItem], outbox: Connection, gpus: str | None) -> None:
     """Be a worker, and say last whether nothing was left to do, or in which run it was asked to stop."""
-    stopped = _until_ended(items, max_failures, outbox, gpus)
+    stopped = _until_ended(items, outbox, gpus)
     outbox.send(_THROUGH if stopped is None else stopped)
     sys.exit(0 if stopped is None else 128 + signal.SIGTERM)
 
 
-def _until_ended(
-    items: Sequence[WorkItem], max_failures: int | None, outbox: Connection, gpus: str | None
-) -> AttemptResult | None:
-    """Take whatever run is free until everything has ended, or too much has failed.
+def _until_ended(items: Sequence[WorkItem], outbox: Connection, gpus: str | None) -> AttemptResult | None:
+    """Take whatever run is free until everything has ended.
 
     Return the run that it was asked to stop in, if it was.
 
@@ -321,8 +315,6 @@ def _until_ended(
     tracker = StalenessTracker(items[0].lease_seconds)
     left = {item.key: item for item in items}
     while left:
-        if max_failures is not None and sum(store.has_failed(i.key) for i in items) >= max_failures:
-            return None  # counted here too: runs that fail at once would outrun the pool's slower look
         result = next_attempt(store, left, tracker, orphaned)
         if result is not None:
             if result.outcome == "stopped":

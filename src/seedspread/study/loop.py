@@ -16,7 +16,7 @@ from seedspread.runs.stopping import handling
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import recorded_study, save_study
 from seedspread.study.executor import Executor, Job, ProgressCallback, StudyProgress
-from seedspread.study.plan import Estimate, Plan, check_unchanged
+from seedspread.study.plan import Estimate, Plan
 from seedspread.study.slurm_engine import SlurmExecutor
 
 _LOOK_SECONDS = 2.0
@@ -95,11 +95,9 @@ def run_plan(
     executor: Executor,
     on_progress: ProgressCallback = lambda _: None,
     *,
-    max_failures: int | None = None,
     retry_failed: bool = False,
     keep_going: bool = False,
     lease_seconds: float = LEASE_SECONDS,
-    force: bool = False,
 ) -> StudyProgress:
     """Run what a plan is missing; return what became of it.
 
@@ -107,19 +105,15 @@ def run_plan(
         plan: what the study asks for.
         executor: where it is run.
         on_progress: is called at every change of a run.
-        max_failures: stop early once so many runs have failed.
         retry_failed: try again what has failed before.
         keep_going: run the rest even if the first runs all failed in the same way.
         lease_seconds: after how long a silent lease may be taken over.
-        force: run with other threads or another implementation than the study was begun with.
     """
     if isinstance(executor, SlurmExecutor):
         executor = executor.with_parameters(plan.study.slurm)
     plan.check()
     plan.store.check()
-    if not force:
-        check_unchanged(plan.study, plan.store)
-    threads = _threads_of(plan, executor.threads, force)
+    threads = _threads_of(plan, executor.threads)
     for study in plan.recorded():
         save_study(plan.store, replace(study, threads=threads[study.name]))
     todo, progress = _prepare(plan, retry_failed)
@@ -131,10 +125,10 @@ def run_plan(
     job = None
     with handling(signal.SIGTERM, by=signal.default_int_handler):
         try:
-            job = executor.submit(items, max_failures)
+            job = executor.submit(items)
             if executor.wait:
                 overview = Overview(plan, progress)
-                progress.stopped = _watch(overview, job, items, max_failures, keep_going, on_progress)
+                progress.stopped = _watch(overview, job, items, keep_going, on_progress)
             else:
                 progress.stopped = job.poll(progress)
         except KeyboardInterrupt:
@@ -149,7 +143,7 @@ def run_plan(
     return progress
 
 
-def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
+def _threads_of(plan: Plan, asked: int | None) -> dict[str, int]:
     """CPU threads of a run, by study: their number can change a result's last bits, so a study keeps it.
 
     What is left to do, the workers and the cores play no part in it.
@@ -160,10 +154,10 @@ def _threads_of(plan: Plan, asked: int | None, force: bool) -> dict[str, int]:
         begun, recorded = None, recorded_study(plan.store, study.name, study.origin)
         if recorded and any(run.is_done or run.has_begun for run in map(plan.store.run, recorded.keys)):
             begun = recorded.threads
-        if begun is not None and wanted not in (None, begun) and not force:
+        if begun is not None and wanted not in (None, begun):
             raise SeedspreadError(
                 f"{study.name} was begun with {begun} CPU thread{'s' * (begun != 1)} per run; {wanted} would "
-                f"change the bits of what is left: ask for {begun}, or add --force to mix them"
+                f"change the bits of what is left: ask for {begun}, or name another store"
             )
         threads[study.name] = wanted or begun or 1
     return threads
@@ -192,24 +186,19 @@ def _watch(
     overview: Overview,
     job: Job,
     items: Sequence[WorkItem],
-    max_failures: int | None,
     keep_going: bool,
     on_progress: ProgressCallback,
 ) -> str:
     """Wait until all has ended; return why it ended early, if it did."""
     progress = overview.progress
     before, ended = frozenset(progress.failed), progress.ended
-    keep_going |= max_failures is not None or progress.before > 0
+    keep_going |= progress.before > 0
     while progress.left:
         trouble = job.poll(progress)
         _refresh(overview.plan.store, items, progress)
         if overview.look() or progress.ended != ended:
             ended = progress.ended
             on_progress(progress)
-        failed = len(progress.failed) - len(before)
-        if max_failures is not None and failed >= max_failures:
-            job.cancel()
-            return f"{failed} runs failed, as many as --max-failures allows"
         if not keep_going and (why := _why_hopeless(overview.plan, progress, before)):
             job.cancel()
             return why

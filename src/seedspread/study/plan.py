@@ -8,56 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from seedspread.errors import SeedspreadError, reason
+from seedspread.errors import reason
 from seedspread.render.table import Column, Table
 from seedspread.render.web import for_notebook
-from seedspread.runners.contract import Runner, RunnerError
+from seedspread.runners.contract import Runner
 from seedspread.runs.levels import counted_runs, level_name
 from seedspread.runs.run import Cell, Run
 from seedspread.runs.store import FINISHED, STATES, RunState, Store, StoreError, by_state
 from seedspread.runs.studies import RecordedCell, RecordedStudy, SequentialRecord, recorded_study
 from seedspread.runs.time_left import TimeLeft
 from seedspread.study.spec import StudyCell, StudyError, StudySpec
-
-
-def implemented(study: StudySpec, store: Store, asked: str | None) -> StudySpec:
-    """The study as it is asked for; else as the store remembers that it once was.
-
-    An implementation that is `asked` for is that of all that a collection includes.
-    """
-    if study.included:
-        return replace(study, included=tuple(implemented(part, store, asked) for part in study.included))
-    recorded = recorded_study(store, study.name, study.origin)
-    chosen = asked or (None if recorded is None else recorded.implementation)
-    if chosen is None:
-        return study
-    if any(name == "implementation" for cell in study.cells for name, _ in cell.levels):
-        raise StudyError(f"{study.name} compares implementations itself; leave --implementation out")
-    try:
-        cells = tuple(
-            replace(cell, parameters=study.runner.implemented(cell.parameters, chosen))
-            for cell in study.cells
-        )
-    except RunnerError as error:
-        raise StudyError(f"{study.name}: {error}") from None
-    return replace(study, cells=cells, implementation=chosen)
-
-
-def check_unchanged(study: StudySpec, store: Store) -> None:
-    """Refuses to compute a study otherwise than its runs in the store: all of them would be run anew."""
-    for part in study.parts:
-        recorded = recorded_study(store, part.name, part.origin)
-        if recorded is None or recorded.implementation == part.implementation:
-            continue
-        if any(run.is_done or run.has_begun for run in map(store.run, recorded.keys)):
-            before = recorded.implementation
-            was = "as the study says" if before is None else f"with --implementation {before}"
-            undo = "leave --implementation out" if before is None else f"ask for {before}"
-            raise SeedspreadError(
-                f"{part.name} was begun in {store.path} {was}; {part.implementation} would run all of it "
-                f"anew: {undo}, name another store, or add --force"
-            )
-
 
 # A study's name, and the levels of its factors.
 CellId = tuple[str, Cell]
@@ -95,13 +55,11 @@ class Plan:
         data_dir: "Path | str | None" = None,
         *,
         accept_changed: bool = False,
-        implementation: str | None = None,
     ) -> "Plan":
         """Names every run by its key; arguments as in `run_study`."""
         study = study if isinstance(study, StudySpec) else StudySpec.from_file(study)
         data_dir = None if data_dir is None else Path(data_dir)
         store = store if isinstance(store, Store) else Store(store)
-        study = implemented(study, store, implementation)
         named: list[tuple[StudySpec, StudyCell, int, str]] = []
         bases: dict[str, str | None] = {}
         for part in study.parts:
@@ -267,7 +225,6 @@ class Plan:
                         if any(kept in cell.runs.values() for cell in cells)
                     },
                     origin=part.origin,
-                    implementation=part.implementation,
                     sequential=self.sequential.get(part.name),
                     question=part.question,
                     prediction=part.prediction,

@@ -39,7 +39,7 @@ class RayExecutor(Executor):
     def threads(self) -> int | None:
         return self.cpus_per_run
 
-    def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
+    def submit(self, items: Sequence[WorkItem]) -> Job:
         """Submits a task per run; one whose node is lost is retried elsewhere, from its checkpoint."""
         require_extra("ray", "--backend ray")
         import ray  # noqa: PLC0415 - an extra

@@ -59,7 +59,7 @@ class SlurmExecutor(Executor):
     def threads(self) -> int | None:
         return self.cpus_per_run
 
-    def submit(self, items: Sequence[WorkItem], max_failures: int | None) -> Job:
+    def submit(self, items: Sequence[WorkItem]) -> Job:
         """Submits the array; the jobs find out from the store what is left to do."""
         if not all(item.runner.is_portable for item in items):
             raise SlurmError(

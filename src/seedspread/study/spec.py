@@ -516,7 +516,6 @@ class StudySpec:
         included: the studies of a collection, each with its own comparison; none in a single study.
         metrics: those that it declares.
         origin: the file or function that it is of, if it runs one's own code.
-        implementation: how its runs are computed, where a command has said so.
         slurm: parameters of its jobs, as `sbatch` names them.
     """
 
@@ -534,7 +533,6 @@ class StudySpec:
     slurm: Mapping[str, str | int] = field(default_factory=dict, repr=False)
     metrics: tuple[Metric, ...] = field(default=(), repr=False)
     origin: str = ""
-    implementation: str | None = None
     sequential: SequentialSpec | None = field(default=None, repr=False)
 
     @classmethod

@@ -213,7 +213,6 @@ class Study:
         *,
         data_dir: Path | str | None = None,
         accept_changed: bool = False,
-        implementation: str | None = None,
     ) -> Plan:
         """What there is to do, and what the store has already.
 
@@ -221,11 +220,10 @@ class Study:
             store: the folder of results.
             data_dir: the data folder.
             accept_changed: keep runs whose function or inputs have changed since they were made.
-            implementation: how runs are computed; by default as the store's record or the study says.
         """
         spec = self.spec()
         _warn(spec)
-        return Plan.make(spec, store, data_dir, accept_changed=accept_changed, implementation=implementation)
+        return Plan.make(spec, store, data_dir, accept_changed=accept_changed)
 
     def run(
         self,
@@ -294,7 +292,6 @@ def run_study(
     data_dir: Path | str | None = None,
     strict: bool = False,
     accept_changed: bool = False,
-    implementation: str | None = None,
     **options: Any,
 ) -> StudyRuns:
     """Run what a study is missing; raise if runs are left without an outcome.
@@ -309,8 +306,7 @@ def run_study(
         data_dir: the data folder.
         strict: raise if any run has failed.
         accept_changed: keep runs whose program, function or inputs have changed since they were made.
-        implementation: implementation of the training; by default that of the store's record or the study.
-        options: of `study.loop.run_plan`: `max_failures`, `retry_failed`, `keep_going`, `force`.
+        options: of `study.loop.run_plan`: `retry_failed`, `keep_going`.
 
     Returns:
         The finished runs: `table`, `audit()` and `report(page)`.
@@ -322,7 +318,7 @@ def run_study(
         ```
     """
     executor = executor or LocalExecutor()
-    plan = Plan.make(study, store, data_dir, accept_changed=accept_changed, implementation=implementation)
+    plan = Plan.make(study, store, data_dir, accept_changed=accept_changed)
     plan, progress = run_sequential(plan, executor, watcher, **options)
     raise_if_unfinished(progress, waited=executor.wait, strict=strict)
     return StudyRuns(plan)

@@ -400,8 +400,6 @@ def test_a_margin_that_it_does_not_know_is_refused_in_one_line(
     native = {"runtime.implementation": "native", "objective.margin_type": "shift"}
     with pytest.raises(RunnerError, match=refused):
         CffRunner().parameters("quickstart", native)
-    with pytest.raises(RunnerError, match=refused):
-        CffRunner().implemented(tiny(objective__margin_type="shift"), "native")
     # when it is trained,
     with pytest.raises(ConfigError, match=refused):
         train(config, tmp_path / "run")

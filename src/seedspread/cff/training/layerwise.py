@@ -199,10 +199,6 @@ class History:
         """Return the last epoch's means of one quantity, by layer."""
         return self._epochs[-1][name].tolist()
 
-    def over_epochs(self, name: str) -> list[float]:
-        """Return the means over the layers of one quantity, by epoch."""
-        return [float(epoch[name].double().mean()) for epoch in self._epochs]
-
     def tensors(self) -> dict[str, Tensor]:
         """Return `(epochs, L, ...)` tensors for a checkpoint."""
         if not self._epochs:

@@ -77,7 +77,6 @@ class TrainingLoop:
                 trainer.step(batch, number, run.sums)
                 self._callback.on_batch("encoder", epoch, number, len(batch.index))
                 run.position = Position("encoder", epoch, number + 1)
-                run.pace.images += len(batch.index)
                 self._pause(trainer.state_dict)
             self._callback.on_epoch("encoder", epoch, run.end_epoch())
         run.end_encoder(trainer.state_dict())

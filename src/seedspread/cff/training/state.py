@@ -46,7 +46,6 @@ from seedspread.runs.folder import (
     RunFolder,
     gpu,
     newest_checkpoint,
-    thinned,
     write_checkpoint,
 )
 
@@ -120,16 +119,11 @@ class Pace:
     """A run's time since it was last started, when the share `begun_at` of its work was done."""
 
     def __init__(self, begun_at: float = 0.0) -> None:
-        self.images = 0  # of stage 1
         self._begun_at, self._start = begun_at, time.monotonic()
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self._start
-
-    @property
-    def images_per_second(self) -> float | None:
-        return self.images / self.seconds if self.images else None
 
     def whole(self, done: float) -> float | None:
         """Return what the whole run will take at this pace; None as long as too little is done."""
@@ -210,18 +204,12 @@ class TrainingRun:
         return int(self._parent.provenance()["threads"])
 
     def heartbeat(self) -> Heartbeat:
-        """Report how far and how fast it is, with its curves so far."""
-        curves = {"loss": self._history.over_epochs("loss")}
-        if margin_of(self.config).saturates:
-            curves["clamp activation rate"] = self._history.over_epochs("rate")
-        is_training = self.position.stage == "encoder"
+        """Report how far and how fast it is."""
         return Heartbeat(
             done=self._done,
             where=self.position.words(self.config),
-            images_per_second=self.pace.images_per_second if is_training else None,
             spent=self.pace.seconds,
             seconds=self.pace.whole(self._done),
-            curves={name: thinned(values) for name, values in curves.items()},
         )
 
     @property
