@@ -75,22 +75,6 @@ def test_all_that_a_study_audits_is_shown(tmp_path: Path) -> None:
     assert "\nnll\n" in shown
 
 
-def test_a_renamed_metric_is_found_in_old_runs_and_new_ones(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, seeds=2)
-    run_plan(plan, Here())
-    renamed = edited(
-        tmp_path / "study.toml",
-        ('accuracy = { better = "higher", unit = "share", chance = 0.1 }', 'top1 = { alias = "accuracy" }'),
-        ("seeds = 2", "seeds = 4"),
-        ('group = "x"', 'group = "x"\nvalue = "top1"'),
-    )
-    later = Plan.make(StudySpec.from_file(renamed), tmp_path / "store")
-    assert len(later.missing()) == 4
-    assert not run_plan(later, Here()).failed
-    found = json.loads(said("audit", tmp_path / "store", "--study", "study", "--json"))
-    assert found["rows"] == 8
-
-
 def test_what_is_never_reached_is_censored_and_has_not_failed(tmp_path: Path) -> None:
     body = """
 reached = None if seed == 3 else 10 + seed * (1 + float(x))

@@ -18,7 +18,7 @@ from seedspread import Study
 from seedspread.errors import SeedspreadError
 from seedspread.runs.store import Store
 from seedspread.runs.studies import load_studies
-from seedspread.study.slurm_engine import SlurmError, SlurmExecutor
+from seedspread.study.slurm_engine import SlurmExecutor
 from seedspread.study.spec import StudyError
 
 AUDIT = {"group": "width", "baseline": 1, "value": "score"}
@@ -160,7 +160,7 @@ def test_ctrl_c_stops_it_at_once_and_it_can_be_resumed(tmp_path: Path) -> None:
 
 
 def test_slurm_refuses_what_only_memory_holds_and_takes_a_modules_function(tmp_path: Path) -> None:
-    with pytest.raises(SlurmError, match="Slurm cannot run a function of a notebook or script") as caught:
+    with pytest.raises(SeedspreadError, match="Slurm cannot run a function of a notebook") as caught:
         made_study(lambda seed, width: width).run(tmp_path, executor=SlurmExecutor(cluster="local"))
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.rglob("*.pkl"))

@@ -199,7 +199,7 @@ def test_an_empty_run_json_is_put_aside_and_the_run_begun_afresh(tmp_path: Path)
 
 
 def test_a_checkpoint_without_its_key_is_put_aside_and_the_run_begun_afresh(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     study = tiny_study(tmp_path, seeds=1)
     plan = Plan.make(study, tmp_path / "store")
@@ -209,7 +209,7 @@ def test_a_checkpoint_without_its_key_is_put_aside_and_the_run_begun_afresh(
     (folder / "run.json").write_text(json.dumps({"key": key, "threads": 1}))
     write_checkpoint(plan.store.run(key), save({}, {"nothing": "of ours"}))
     assert not run_plan(plan, Here()).failed
-    assert "put aside, and the run begun afresh" in capfd.readouterr().err
+    assert "put aside, and the run begun afresh" in caplog.text
     assert results(tmp_path / "store") == undisturbed(study, tmp_path / "baseline")
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from seedspread.errors import SeedspreadError
 from seedspread.runs.store import Store
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
-from seedspread.study.slurm_engine import SlurmError, SlurmExecutor
+from seedspread.study.slurm_engine import SlurmExecutor
 from seedspread.tables.from_store import all_runs
 from tests.cff.training.tiny import EVERY_BATCH
 from tests.runners import programs
@@ -73,7 +74,7 @@ def test_without_slurm_it_says_so_in_a_line(tmp_path: Path) -> None:
     path = os.environ["PATH"]
     os.environ["PATH"] = str(tmp_path)
     try:
-        with pytest.raises(SlurmError) as caught:
+        with pytest.raises(SeedspreadError) as caught:
             run_plan(plan, SlurmExecutor())
     finally:
         os.environ["PATH"] = path

@@ -439,7 +439,7 @@ def test_settings_are_fields_and_values(settings: Any, tmp_path: Path) -> None:
 
 
 def test_a_setting_wins_over_what_the_file_says_of_models(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(f"keep_model = false\n{GOOD}")
+    (tmp_path / "s.toml").write_text(f"settings = {{ keep_model = false }}\n{GOOD}")
     kept = StudySpec.from_file(tmp_path / "s.toml", variation=Variation(settings={"keep_model": True}))
     assert [cell.parameters.runtime.keep_model for cell in kept.cells] == [True, True]
 

@@ -152,15 +152,6 @@ class CffRunner(Runner):
                     "SEEDSPREAD_DATA)"
                 )
 
-    def model_bytes(self, parameters: RunConfig) -> int:
-        """Return the size of the model and, with two moments per weight and the history, of its training."""
-        if not parameters.runtime.keep_model:
-            return 0
-        classes = len(dataset_info(parameters.data.name).classes)
-        history = 1600 * parameters.training.epochs * parameters.model.depth  # 200 counts each
-        copies = 5 if parameters.training.select == "best_val_loss" else 4
-        return 4 * (copies * parameters.model.parameters + parameters.model.dim * classes) + history
-
     def notes(self, parameters: Iterable[RunConfig]) -> list[str]:
         """Return what user code reads whose changes are not noticed."""
         names = dict.fromkeys(name for config in parameters for name in user_code(config))

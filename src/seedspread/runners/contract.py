@@ -157,10 +157,6 @@ class Runner(ABC):
         """Return this runner with seeds that drive these streams only; `RunnerError` if one is unknown."""
         raise RunnerError(f"vary: no stream is called {streams[0]!r}; its runs have one seed")
 
-    def model_bytes(self, parameters: Any) -> int:
-        """Return about how much disk a run's model takes; 0 if it keeps none."""
-        return 0
-
     def notes(self, parameters: Iterable[Any]) -> list[str]:
         """Return remarks on these runs that a plan prints."""
         return []

@@ -249,7 +249,8 @@ class FunctionRun(OwnRun):
     _runner: "FunctionRunner"
 
     def _run(self) -> dict[str, float]:
-        self._forget_if_afresh()
+        if not self._runner.function.takes_folder:  # it begins afresh, and so does what it logs
+            self._forget_attempts()
         try:
             returned = self._called()
             self._check_inputs("when it ended")
@@ -290,24 +291,18 @@ class FunctionRun(OwnRun):
         self._device = told["device"]
         return dict(told["returned"])
 
-    def _forget_if_afresh(self) -> None:
-        if not self._runner.function.takes_folder:  # it begins afresh, and so does what it logs
-            self._forget_attempts()
-
     def _ended_in_host(self) -> dict[str, Any]:
         runner, function, known = self._runner, self._runner.function, self._runner.randomness
         arguments: dict[str, Any] = dict(self._parameters.values)
         arguments |= {f"seed_{name}": number for name, number in known.seeds(self._seed).items()}
         if function.takes_seed:
             arguments["seed"] = known.run_seed(self._seed)
-        threads = {name: os.environ.get(name, str(self._threads)) for name in THREADS}
-        planned = {**threads, **dict(self._parameters.environment)}
+        planned = {**dict.fromkeys(THREADS, str(self._threads)), **dict(self._parameters.environment)}
         order = {
             "arguments": arguments,
             "work": str(self._work) if function.takes_folder else None,
             "folder": function.folder,
             "environment": {**planned, **self._variables()},
-            "threads": self._threads,
             "metric": runner.metrics[0] if len(runner.metrics) == 1 else None,
         }
         for warm in (True, False):

@@ -19,13 +19,11 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from seedspread.atomic import open_regular
-from seedspread.runners.recording import APPEND
 from seedspread.runners.supervise import Order, descendants, die_with_parent, end_descendants, serve
 from seedspread.runs.folder import MACHINES, Failure, RunFailedError, gpu
 
@@ -89,7 +87,7 @@ def main() -> None:
         if warm and not states.loaded:
             before = threading.active_count()  # of Python: those of libraries are made for forks
             die_with_parent()  # a module that hangs would not see the worker's end
-            with _output_to(order["log"]), suppress(BaseException):  # of which each child tells
+            with suppress(BaseException):  # of which each child tells
                 os.chdir(order["folder"])
                 function.load()
             die_with_parent(False)
@@ -227,8 +225,7 @@ def _answer(function: Loadable, order: Order) -> dict[str, Any]:
         arguments = order["arguments"]
         if order["work"]:
             arguments["folder"] = Path(order["work"])
-        with _limited_threads(order["threads"]):
-            return {"returned": numbers(called(**arguments), order["metric"]), "device": gpu()}
+        return {"returned": numbers(called(**arguments), order["metric"]), "device": gpu()}
     except Exception as error:
         answer: dict[str, Any] = {"failure": Failure.of(error).values()}
         if isinstance(error, OSError) and error.errno in MACHINES:
@@ -267,38 +264,3 @@ def _number(value: Any) -> Any:
         return float(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return f"{value!r:.200}"
-
-
-@contextmanager
-def _output_to(log: str) -> Iterator[None]:
-    """Have what is printed while the function is loaded in the log of the run that it is loaded for."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    try:
-        file = open_regular(log, APPEND)
-    except OSError:
-        file = os.dup(nothing)
-    for number in (1, 2):
-        os.dup2(file, number)
-    try:
-        yield
-    finally:
-        _flush()
-        for number in (1, 2):
-            os.dup2(nothing, number)
-        os.close(file)
-        os.close(nothing)
-
-
-@contextmanager
-def _limited_threads(threads: int) -> Iterator[None]:
-    """Limit the CPU threads of libraries that are loaded already; others look at the environment."""
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(threads)
-    try:
-        from threadpoolctl import threadpool_limits  # noqa: PLC0415 - not ours; comes with scikit-learn
-    except ImportError:
-        yield
-        return
-    with threadpool_limits(limits=threads):
-        yield

@@ -128,8 +128,6 @@ def _measured(values: Mapping[str, Any], promised: Sequence[Metric]) -> dict[str
 
     What counts until something that was never reached is left out, and censored.
     """
-    for metric in promised:
-        values = metric.renamed(values)
     metrics: dict[str, float | None] = {n: float(v) for n, v in values.items() if _is_finite(v)}
     if not promised and not metrics:
         raise RunFailedError(
@@ -472,15 +470,10 @@ class OwnRun(ABC):
                 self._folder.write(f"{LOGGED}/{self._logged.name}/{name}", content)
 
     def _forget_attempts(self) -> None:
-        """Empty what former attempts have logged: this one starts afresh.
-
-        The file itself stays, which `log` may have open.
-        """
+        """Empty what former attempts have logged: this one starts afresh."""
         try:
             (self._logged / PREDICTIONS).unlink(missing_ok=True)
-            file = open_regular(self._logged / VALUES, os.O_WRONLY)
-            os.ftruncate(file, 0)
-            os.close(file)
+            os.close(open_regular(self._logged / VALUES, os.O_WRONLY | os.O_TRUNC))
         except FileNotFoundError:
             pass
         except OSError as error:

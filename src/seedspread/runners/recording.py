@@ -22,9 +22,6 @@ VALUES, PREDICTIONS = "values.jsonl", "predictions.safetensors"
 LAYER, _LAST_LAYER = "layer", 9999
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
-# The file that is open, by its folder and process: a program that forks opens its own.
-_open: tuple[str, int, int] | None = None
-
 
 def log(**values: SupportsFloat) -> None:
     """Report numbers of a run: metrics, and where they were taken, such as the epoch.
@@ -48,7 +45,11 @@ def log(**values: SupportsFloat) -> None:
     line = json.dumps(numbers) + "\n"
     folder = os.environ.get(FOLDER)
     if folder and values:
-        os.write(_file(folder), line.encode())  # one write: lines of several processes do not mix
+        file = open_regular(os.path.join(folder, VALUES), APPEND)
+        try:
+            os.write(file, line.encode())  # one write: lines of several processes do not mix
+        finally:
+            os.close(file)
 
 
 def _check_layer(numbers: Mapping[str, float | int | None]) -> None:
@@ -127,13 +128,3 @@ def _layer(value: Any) -> int:
     if not 0 <= layer <= _LAST_LAYER:
         raise ValueError(f"log(layer=...) must be a whole number from 0 to {_LAST_LAYER}; got {value!r}")
     return layer
-
-
-def _file(folder: str) -> int:
-    global _open  # noqa: PLW0603 - one file for the whole process, whoever logs
-    if _open is None or _open[:2] != (folder, os.getpid()):
-        if _open is not None and _open[1] == os.getpid():
-            os.close(_open[2])
-            _open = None
-        _open = folder, os.getpid(), open_regular(os.path.join(folder, VALUES), APPEND)
-    return _open[2]

@@ -579,13 +579,14 @@ class RunFolder:
         except NewerFormatError:
             raise
         except UNREADABLE as error:
-            _log.warning(
-                "%s",
-                printable(f"{self.path / BEGUN} is damaged ({error}): put aside, and the run begun afresh"),
-            )
-            for path in [self.path / BEGUN, *self.checkpoints()]:
-                self.put_aside(path)
+            self.begin_afresh(f"{self.path / BEGUN} is damaged ({error})", self.path / BEGUN)
             return None
+
+    def begin_afresh(self, why: str, *damaged: Path) -> None:
+        """Put aside what the run would go on from, none of which can be used, with a warning."""
+        _log.warning("%s", printable(f"{why}: put aside, and the run begun afresh"))
+        for path in (*damaged, *self.checkpoints()):
+            self.put_aside(path)
 
 
 def _digest(path: Path) -> str | None:
@@ -609,10 +610,6 @@ T = TypeVar("T")
 KEPT = 2
 
 
-class CheckpointError(SeedspreadError):
-    """There are checkpoints, and none can be resumed from."""
-
-
 def write_checkpoint(folder: RunFolder, content: bytes) -> None:
     """Add a checkpoint, then delete all but the last two."""
     number = max((_checkpoint_number(path) for path in folder.checkpoints()), default=0) + 1
@@ -623,7 +620,7 @@ def write_checkpoint(folder: RunFolder, content: bytes) -> None:
 
 
 def newest_checkpoint(folder: RunFolder, parse: Callable[[bytes], T]) -> T | None:
-    """Return the newest checkpoint that is whole and that `parse` can read; None if there is none at all.
+    """Return the newest checkpoint that is whole and that `parse` can read; None if there is none.
 
     `parse` raises what `UNREADABLE` names if it cannot.
     """
@@ -637,16 +634,8 @@ def newest_checkpoint(folder: RunFolder, parse: Callable[[bytes], T]) -> T | Non
         except UNREADABLE as error:
             problems.append(f"{path.name}: {error}")
     if problems:
-        raise CheckpointError(f"no checkpoint in {folder.path} can be resumed from ({'; '.join(problems)})")
+        folder.begin_afresh(f"no checkpoint in {folder.path} can be resumed from ({'; '.join(problems)})")
     return None
-
-
-def put_checkpoints_aside(folder: RunFolder) -> bool:
-    """Keep all checkpoints out of the way, so that the run starts afresh; False if there were none."""
-    paths = folder.checkpoints()
-    for path in paths:
-        folder.put_aside(path)
-    return bool(paths)
 
 
 def _checksum(content: bytes) -> str:

@@ -6,7 +6,7 @@ it has it all the same: it is computed from the run's stored predictions when it
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -67,7 +67,6 @@ class Metric:
         unit: `share` from 0 to 1, `per cent`, `none`, or a sign such as `nats`.
         better: which direction is better.
         chance: what a run that learnt nothing scores, where that is known.
-        aliases: other names under which runs have reported it.
     """
 
     name: str
@@ -75,13 +74,6 @@ class Metric:
     unit: Unit = "none"
     better: Better = "higher"
     chance: float | None = None
-    aliases: tuple[str, ...] = ()
-
-    def renamed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Values by name, with this metric where they have it under another name only."""
-        other = next((name for name in self.aliases if name in values), None)
-        known = dict(values)
-        return known if other is None or self.name in values else {**known, self.name: values[other]}
 
     @property
     def label(self) -> str:

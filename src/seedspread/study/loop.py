@@ -34,7 +34,7 @@ class Overview:
     def __init__(self, plan: Plan, progress: StudyProgress) -> None:
         self.progress = progress
         self.plan, self._estimate, self._next = plan, Estimate(plan), 0.0
-        self._states = {key: state for key, state in plan.states().items() if state.state in FINISHED}
+        self._finished = set(plan.distinct) - set(plan.missing())
 
     def look(self) -> bool:
         """Look at the store if it is time to; return whether it was."""
@@ -48,14 +48,11 @@ class Overview:
         return True
 
     def _state(self, key: str) -> RunState:
-        if key in self._states:
-            return self._states[key]
+        if key in self._finished or key in self.progress.done:
+            return RunState(key, "done")
         if key in self.progress.failed:
             return RunState(key, "failed", self.progress.failed[key])
-        state = self.plan.store.state(key)
-        if state.state in FINISHED:
-            self._states[key] = state
-        return state
+        return self.plan.store.state(key)
 
 
 class StudyStoppedError(SeedspreadError):

@@ -172,20 +172,11 @@ class Plan:
             raise StoreError(f"the store {self.store.path} cannot be read: {reason(error)}") from None
 
     def notes(self) -> list[str]:
-        notes = [
+        return [
             note
             for part in self.study.parts
             for note in part.runner.notes([cell.parameters for cell in part.cells])
         ]
-        sizes = {
-            (part.name, cell.levels): part.runner.model_bytes(cell.parameters)
-            for part in self.study.parts
-            for cell in part.cells
-        }
-        if all_models := sum(sizes[run.cell_id] for run in self.distinct.values()):
-            size = f"{all_models / 1e9:.1f} GB" if all_models >= 1e9 else f"{all_models / 1e6:.1f} MB"
-            notes.append(f"Models take about {size} on disk for all runs (keep_model = false keeps none).")
-        return notes
 
     def check(self) -> None:
         """Raises at once, in one line, if what the missing runs need is not there."""

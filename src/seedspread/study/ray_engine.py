@@ -17,10 +17,6 @@ _POLL_SECONDS = 1.0
 _RETRIES = 20
 
 
-class RayError(SeedspreadError):
-    """The Ray cluster cannot be used."""
-
-
 @dataclass(frozen=True)
 class RayExecutor(Executor):
     """Ray tasks; the store must lie on a filesystem that all nodes share.
@@ -54,7 +50,7 @@ class RayExecutor(Executor):
         if self.gpus_per_run and there.cluster_resources().get("GPU", 0) < self.gpus_per_run:
             if started:
                 ray.shutdown()
-            raise RayError(f"--gpus-per-run {self.gpus_per_run:g}: the cluster has not so many GPUs")
+            raise SeedspreadError(f"--gpus-per-run {self.gpus_per_run:g}: the cluster has not so many GPUs")
         remote = ray.remote(
             num_gpus=self.gpus_per_run,
             max_retries=_RETRIES,
@@ -78,7 +74,7 @@ class RayExecutor(Executor):
             )
         except (OSError, RuntimeError, ValueError) as error:
             where = self.address or "a local cluster"
-            raise RayError(f"Ray cannot reach {where}: {str(error).splitlines()[0]}") from None
+            raise SeedspreadError(f"Ray cannot reach {where}: {str(error).splitlines()[0]}") from None
 
 
 class _RayTasks(Job):

@@ -23,10 +23,6 @@ _NAMED = ("account", "qos", "mem", "constraint", "gres", "time", "partition")
 _REQUEUES = 1000
 
 
-class SlurmError(SeedspreadError):
-    """Slurm cannot be used."""
-
-
 @dataclass(frozen=True)
 class SlurmExecutor(Executor):
     """A job array; the store must lie on a filesystem that all nodes share.
@@ -53,7 +49,7 @@ class SlurmExecutor(Executor):
 
     def __post_init__(self) -> None:
         if self.gpus_per_run != int(self.gpus_per_run):
-            raise SlurmError("slurm gives whole GPUs; fractions of one need --backend ray")
+            raise SeedspreadError("slurm gives whole GPUs; fractions of one need --backend ray")
 
     @property
     def threads(self) -> int | None:
@@ -62,7 +58,7 @@ class SlurmExecutor(Executor):
     def submit(self, items: Sequence[WorkItem]) -> Job:
         """Submits the array; the jobs find out from the store what is left to do."""
         if not all(item.runner.is_portable for item in items):
-            raise SlurmError(
+            raise SeedspreadError(
                 "Slurm cannot run a function of a notebook or script: put it into a module and import it"
             )
         check_gpus(items, self.gpus_per_run, here=self.cluster == "local")
@@ -81,7 +77,7 @@ class SlurmExecutor(Executor):
             jobs = list(executor.map_array(SlurmAttempt(), items))
         except (RuntimeError, OSError, submitit.core.utils.FailedJobError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-            raise SlurmError(f"the jobs cannot be submitted: {reason}") from None
+            raise SeedspreadError(f"the jobs cannot be submitted: {reason}") from None
         return _SlurmArray(jobs, folder, wait=self.wait)
 
     def _parameters(self, items: Sequence[WorkItem]) -> dict[str, Any]:

@@ -117,7 +117,6 @@ class MetricSpec(FrozenConfig):
     """What is known of a metric; a direction that is not given is told from the name.
 
     Attributes:
-        alias: another name under which runs have reported it, or several.
         regex: of a program's output: its group is the value, and the last match counts.
         file: that a program leaves, with placeholders.
         key: the field in that file; by default the metric's name.
@@ -127,7 +126,6 @@ class MetricSpec(FrozenConfig):
     unit: str | None = None
     chance: float | None = None
     title: str = ""
-    alias: str | tuple[str, ...] = ()
     regex: str | None = None
     file: str | None = None
     key: str | None = None
@@ -160,7 +158,6 @@ class MetricSpec(FrozenConfig):
             unit={"%": "per cent", "percent": "per cent"}.get(self.unit or "", self.unit) or guess.unit,
             better=self.better or guess.better,
             chance=self.chance,
-            aliases=(self.alias,) if isinstance(self.alias, str) else self.alias,
         )
 
     def source(self, name: str) -> MetricSource | None:
@@ -184,14 +181,12 @@ class StudyFile(FrozenConfig):
     A single study has something to run (`run.command` or `runner`), `factors` or `cells`, and `seeds`; a
     collection has `include`. `runner` names a function, `module:function`, or a runner that a package
     brings, which may have presets. `sources` are sources of randomness in one's own code, each with a seed
-    of its own; `vary` lets the seed drive some of them only. `keep_model = false` keeps no model of a runner
-    that keeps one. `repeat` runs every seed several times.
+    of its own; `vary` lets the seed drive some of them only. `repeat` runs every seed several times.
     `question` and `prediction` are for who reads the answer.
     """
 
     title: str = ""
     preset: str | None = None
-    keep_model: bool | None = Field(default=None, strict=True)
     runner: str | None = None
     run: RunSpec | None = None
     seeds: Annotated[StrictInt | tuple[StrictInt, ...], BeforeValidator(_seeds)] = ()
@@ -219,8 +214,6 @@ class StudyFile(FrozenConfig):
         if self.preset and self.plugin is None:
             names = " or ".join(f'runner = "{name}"' for name in plugins("runners"))
             raise ValueError(f"a preset is for a runner that has presets: add {names}")
-        if self.keep_model is not None and self.plugin is None:
-            raise ValueError("keep_model is for a runner that keeps models; this one has none to keep")
         if self.run is not None and self.plugin:
             raise ValueError(f"[run] is for a program or a function; {self.plugin} has none")
         if self.run is not None and not command and not self.runner:
@@ -299,6 +292,7 @@ _OBJECT = "; give objects names as levels, and look them up in the function"
 _FORMER = {
     "campaign": "it is called engine now",
     "audit.reference": "it is called baseline now",
+    "keep_model": "it is a setting now: settings = { keep_model = false }",
     "engine.stack": "every run is trained by itself now; leave it out",
     "run.isolate": "every run has a process of its own; load what runs share when the module is imported",
 }
@@ -370,8 +364,7 @@ def study_cells(name: str, file: StudyFile, runner: Runner) -> tuple[StudyCell, 
     _refuse_repeats(f"{name}: seeds", file.seed_list)
     cells = _cells(name, file)
     _check_fields(name, file, cells, runner)
-    kept = {} if file.keep_model is None else {"keep_model": file.keep_model}
-    settings = {runner.full_name(field): level for field, level in (kept | file.settings).items()}
+    settings = {runner.full_name(field): level for field, level in file.settings.items()}
     out = []
     for cell in cells:
         full = {runner.full_name(factor): level for factor, level in cell.items()}

@@ -4,15 +4,14 @@ import errno
 import multiprocessing
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from seedspread.errors import SeedspreadError, printable
+from seedspread.errors import SeedspreadError
 from seedspread.runners.contract import WorkItem
-from seedspread.runs.folder import CheckpointError, Failure, RunFolderError, put_checkpoints_aside
+from seedspread.runs.folder import Failure, RunFolderError
 from seedspread.runs.lease import LeaseLostError, StalenessTracker
 from seedspread.runs.stopping import StoppedError, stop_requests
 
@@ -54,10 +53,7 @@ def attempt(
     if isinstance(claimed, AttemptResult):
         return claimed
     try:
-        outcome = _run(claimed)
-        if isinstance(outcome, CheckpointError):
-            outcome = _start_afresh(claimed, outcome) or _run(claimed)
-        return _result(claimed, outcome)
+        return _result(claimed, _run(claimed))
     finally:
         if claimed.lease is not None:
             claimed.lease.release()
@@ -121,19 +117,6 @@ def _run(item: WorkItem) -> Exception | None:
     return outcome
 
 
-def _start_afresh(one: WorkItem, error: CheckpointError) -> Exception | None:
-    """Put a run's checkpoints aside, of which none can be used, and say so; return why it cannot be."""
-    try:
-        if one.lease is not None:
-            one.lease.check()
-        if not put_checkpoints_aside(one.folder()):
-            return error
-    except (LeaseLostError, RunFolderError) as problem:
-        return problem
-    _say(f"{error}: put aside, and the run begun afresh")
-    return None
-
-
 def _result(one: WorkItem, outcome: Exception | None) -> AttemptResult:
     key = one.key
     if isinstance(outcome, StoppedError):
@@ -157,7 +140,3 @@ def _result(one: WorkItem, outcome: Exception | None) -> AttemptResult:
         pass  # the message still reaches whoever is watching
     is_full = getattr(trouble, "errno", None) in _FULL
     return AttemptResult(key, "full" if is_full else "failed", failure.last_line)
-
-
-def _say(line: str) -> None:
-    print(printable(line), file=sys.stderr)

@@ -45,10 +45,7 @@ def _runs_of(
                 read[key] = read_run(store.folder(key), metrics) if store.is_done(key) else None
             found = read[key]
             if isinstance(found, Run):
-                named = dict(found.metrics)
-                for metric in study.metrics:
-                    named = metric.renamed(named)
-                runs.append(replace(found, study=study.name, cell=levels, seed=seed, metrics=named))
+                runs.append(replace(found, study=study.name, cell=levels, seed=seed))
     return runs
 
 

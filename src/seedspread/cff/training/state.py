@@ -39,11 +39,11 @@ from seedspread.errors import SeedspreadError
 from seedspread.runs.files import UNREADABLE, read_file
 from seedspread.runs.folder import (
     TRAINING,
-    CheckpointError,
     Failure,
     Heartbeat,
     RunFailedError,
     RunFolder,
+    RunFolderError,
     gpu,
     newest_checkpoint,
     write_checkpoint,
@@ -398,7 +398,7 @@ class TrainingRun:
             return optimiser
         except UNREADABLE as error:
             where = self.folder.path
-            raise CheckpointError(f"the newest checkpoint in {where} does not fit: {error}") from error
+            raise RunFolderError(f"the newest checkpoint in {where} does not fit: {error}") from error
 
     @staticmethod
     def _end_of(parent: RunFolder) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -406,7 +406,7 @@ class TrainingRun:
             parent.check_digest(TRAINING)
             return _unpacked(read_file(parent.path / TRAINING, sys.maxsize), str(parent.result()["key"]))
         except UNREADABLE as error:
-            raise CheckpointError(f"{parent.path / TRAINING} cannot be used: {error}") from error
+            raise RunFolderError(f"{parent.path / TRAINING} cannot be used: {error}") from error
 
     def _restore_from(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         self.position = Position(**state["position"])
