@@ -101,7 +101,7 @@ def outcome(runner: FunctionRunner, folder: Path, seed: int = 3, **values: Any) 
             found: Any = runner.run(request(runner, folder, seed, **values), stop)
         except Exception as error:
             found = error
-        stop.heard([found])
+        stop.heard(found)
     return found
 
 

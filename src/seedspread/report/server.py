@@ -74,7 +74,7 @@ def under_way(store: Store, studies: Sequence[RecordedStudy] = ()) -> str:
     ]
     chosen = studies or [study for study in recorded if running.keys() & set(study.keys)]
     keys = dict.fromkeys(key for study in chosen for key in study.keys)
-    left = TimeLeft.of(store, chosen).seconds(store.states(keys))
+    left = TimeLeft.of(store, chosen).seconds_left(store.states(keys))
     return environment("seedspread.report").get_template("under_way.html").render(
         rows=rows[:_SHOWN], count=len(rows), left="" if left is None else duration(left)
     )  # fmt: skip

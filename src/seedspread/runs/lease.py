@@ -56,11 +56,6 @@ class Holder:
     def pid(self) -> int:
         return int(self.content["pid"])
 
-    @property
-    def worker(self) -> str:
-        """The process, told apart from those of other machines and of other times."""
-        return f"{self.content.get('space')} {self.pid} {self.content.get('started')}"
-
 
 class StalenessTracker:
     """Remembers when leases were last seen to move, by this process's monotonic clock."""

@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -34,9 +34,9 @@ class StopRequest:
             raise KeyboardInterrupt
         self.number = number
 
-    def heard(self, outcomes: Iterable[object]) -> None:
-        """Forget the signal if something was stopped by it; else whoever is outside is to hear of it."""
-        if any(isinstance(outcome, StoppedError) for outcome in outcomes):
+    def heard(self, outcome: object) -> None:
+        """Forget the signal if the run was stopped by it; else whoever is outside is to hear of it."""
+        if isinstance(outcome, StoppedError):
             self.number = None
 
 

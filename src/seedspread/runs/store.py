@@ -245,7 +245,6 @@ class RunState:
     Attributes:
         message: the last line of its failure, if it has failed.
         heartbeat: how far it is, while it runs.
-        worker: the process that runs it, told apart from all others.
         name: its cell and seed, where a study names it.
     """
 
@@ -253,7 +252,6 @@ class RunState:
     state: State
     message: str = ""
     heartbeat: Heartbeat | None = None
-    worker: str = ""
     name: str = ""
 
 
@@ -343,9 +341,8 @@ class Store:
             return _ended(key, Known.of(str(run.path)))
         if not run.path.is_dir():
             return RunState(key, "waiting")
-        holder = _at_work(run.path)
-        if holder is not None:
-            return RunState(key, "running", heartbeat=run.heartbeat(), worker=holder.worker)
+        if _at_work(run.path) is not None:
+            return RunState(key, "running", heartbeat=run.heartbeat())
         failure = run.failure()
         if failure is not None:
             return RunState(key, "failed", failure.last_line)

@@ -45,20 +45,17 @@ class TimeLeft:
                     cells.setdefault(key, (study.name, study.origin, number))
         return cls(store, cells)
 
-    def seconds(self, states: Mapping[str, RunState]) -> float | None:
+    def seconds_left(self, states: Mapping[str, RunState]) -> float | None:
         """Seconds by the clock, with the workers at it now; None if unknown, or if there are none.
 
-        The end is not before the busiest of them is through with what it has.
+        The end is not before the longest run under way.
         """
         runs = [key for key, state in states.items() if state.state not in _ENDED]
         left = self.rests(runs, states, self.by_cell(states))
-        busy: dict[str, float] = {}
-        for key, state in states.items():
-            if state.state == "running":
-                busy[state.worker] = busy.get(state.worker, 0.0) + left.get(key, 0.0)
-        if not busy or len(left) < len(runs):
+        running = [left.get(key, 0.0) for key, state in states.items() if state.state == "running"]
+        if not running or len(left) < len(runs):
             return None
-        return max(sum(left.values()) / len(busy), *busy.values())
+        return max(sum(left.values()) / len(running), *running)
 
     def by_cell(self, states: Mapping[str, RunState]) -> dict[Hashable, float]:
         """Seconds of a run, for the cells of which one has ended or is under way."""

@@ -311,17 +311,13 @@ def _check_same(part: StudySpec, recorded: RecordedStudy, begun: SequentialRecor
         )
 
 
-class Estimate:
-    """Expected seconds of a worker's time; `source` says where the last answer came from."""
+class Estimate(TimeLeft):
+    """Expected seconds of a plan's runs; `source` says where the last answer came from."""
 
     def __init__(self, plan: Plan) -> None:
         self._runs, self._runners = plan.distinct, plan.runners
-        self._time = TimeLeft(plan.store, {key: run.cell_id for key, run in self._runs.items()})
+        super().__init__(plan.store, {key: run.cell_id for key, run in self._runs.items()})
         self.source = "from what other runs took"
-
-    def seconds_left(self, states: Mapping[str, RunState]) -> float | None:
-        """By the clock, with the workers at it now; None if that is unknown, or if there are none."""
-        return self._time.seconds(states)
 
     def work_left(self, states: Mapping[str, RunState], *, measure: bool = True) -> float | None:
         """Of one worker's time, for all that has no result; None if that is unknown.
@@ -329,7 +325,7 @@ class Estimate:
         To `measure` is to ask runners, if nothing has been run yet, which can take seconds:
         `MissingExtraError` if they could with more installed.
         """
-        by_cell = self._time.by_cell(states)
+        by_cell = self.by_cell(states)
         missing = [self._runs[key] for key, state in states.items() if state.state not in FINISHED]
         if measure and not by_cell:
             cells = {run.cell_id: run for run in missing}
@@ -338,5 +334,5 @@ class Estimate:
             }
             by_cell = {cell: seconds for cell, seconds in measured.items() if seconds is not None}
             self.source = "from a measured step"
-        left = self._time.rests((run.key for run in missing), states, by_cell)
+        left = self.rests((run.key for run in missing), states, by_cell)
         return sum(left.values()) if len(left) == len(missing) else None

@@ -113,7 +113,7 @@ def _run(item: WorkItem) -> Exception | None:
             outcome = error
             if stop.number is not None:  # it may have failed because it was stopped
                 outcome = StoppedError(f"stopped, while the run failed: {error}", stop.number)
-        stop.heard([outcome])
+        stop.heard(outcome)
     return outcome
 
 
