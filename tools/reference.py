@@ -25,7 +25,7 @@ API = {
     "Studies": ["Study", "run_study", "Store"],
     "Inside a run": ["log", "log_predictions", "seed_everything"],
     "The paper's training": ["train", "load_run", "RunConfig", "ViT", "SupConLoss", "margin_schedule"],
-    "Layers and losses of one's own": [
+    "Layers and losses of your own": [
         "LayerLocal",
         "LocalLoss",
         "GoodnessLoss",
@@ -45,13 +45,6 @@ RETURNED = {
     ],
     "Studies": ["seedspread.study.study.StudyRuns"],
     "The paper's training": ["seedspread.cff.loaded_run.LoadedRun"],
-    "Layers and losses of one's own": [
-        "LayerLocal",
-        "LocalLoss",
-        "GoodnessLoss",
-        "LocalCrossEntropy",
-        "Margin",
-    ],
     "Its images": [
         "seedspread.cff.data.dataset.Dataset",
         "seedspread.cff.data.augment.draws",

@@ -351,7 +351,7 @@ def components(
 
     Example:
         >>> found = components("examples/paper-cifar10.csv", "accuracy", "margin_type", "stability")
-        >>> [part.name for part in found.strata[0].arms[0].components]
+        >>> [part.name for part in found.strata[0].groups[0].components]
         ['between seeds', 'same-seed noise']
     """
     check_options(level, test_size=test_size)

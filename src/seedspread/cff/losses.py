@@ -23,6 +23,11 @@ class LocalLoss(nn.Module):
     `pooled` is the layer's output, `(N, d)`; `targets` are the labels `(N,)`, unless `prepare` makes others.
     Everything else is for losses that need it, and does nothing here. The hooks `prepare` and `prepare_test`
     of the first layer's loss apply to the whole model.
+
+    Example:
+        >>> class Distance(LocalLoss):
+        ...     def forward(self, pooled, targets):
+        ...         return (pooled[targets == 0].mean(0) - pooled[targets == 1].mean(0)).norm().neg()
     """
 
     views: ClassVar[int] = (
@@ -63,6 +68,9 @@ class GoodnessLoss(LocalLoss):
 
     Args:
         threshold: theta.
+
+    Example:
+        >>> loss = GoodnessLoss(threshold=2.0)
     """
 
     def __init__(self, threshold: float = 2.0) -> None:
@@ -110,6 +118,9 @@ class LocalCrossEntropy(LocalLoss):
     With a the pooled output, M a matrix `(classes, d)` that is trained with the layer, and y the label,
 
         loss = mean over images of  -log softmax(M a)_y.
+
+    Example:
+        >>> loss = LocalCrossEntropy()
     """
 
     def build(self, width: int, classes: int) -> None:

@@ -22,7 +22,16 @@ Tensor: TypeAlias = Any
 
 @dataclass(frozen=True)
 class Margin:
-    """A margin m >= 0 on the similarities s of positive pairs; this one does nothing with it."""
+    """A margin m >= 0 on the similarities s of positive pairs; this one does nothing with it.
+
+    Args:
+        m: the margin.
+        sharpness: beta of margins with a round corner.
+
+    Example:
+        >>> Margin(0.4).m
+        0.4
+    """
 
     m: float = 0.0  # in units of cosine similarity
     sharpness: float = 20.0  # beta > 0, of margins that have one
