@@ -5,7 +5,7 @@ python tools/paper_check.py > docs/paper-check.md
 
 from seedspread.analysis.judgement import word_of
 from seedspread.analysis.words import between, number, p_value
-from seedspread.paper.check import SECTIONS, Finding, answer, check_paper, paper_ratios, summary
+from seedspread.paper.check import IN_WORDS, SECTIONS, Finding, answer, check_paper, counted, paper_ratios
 from seedspread.paper.values import published_arm
 from seedspread.render.table import markdown_text
 from seedspread.stats.classic import f_test
@@ -13,7 +13,6 @@ from seedspread.stats.classic import f_test
 
 def check_page(findings: list[Finding]) -> str:
     """Return `docs/paper-check.md`: what holds, what does not, and what that changes."""
-    counts = summary(findings)
     parts = [
         "# The paper, checked number by number",
         "",
@@ -21,12 +20,13 @@ def check_page(findings: list[Finding]) -> str:
         "per-seed accuracies and tables that the paper publishes, by the method that the paper describes. "
         "`python tools/paper_check.py` makes this page.",
         "",
-        f"**{len(findings)} claims: {counts['reproduces']} reproduce, {counts['differs']} differ, "
-        f"{counts['not derivable']} cannot be derived from what is published.**",
+        f"**{' '.join(counted(findings))}**",
         "",
-        "- *reproduces*: the printed digits can result, given that the published inputs are rounded too;",
-        "- *differs*: they cannot; if another computation gives them, it is named (and checked);",
-        "- *not derivable*: the necessary data are not published.",
+        "- *reproduces*: the printed digits can result, given that the published inputs are rounded too; or "
+        "the statement holds;",
+        "- *differs*: they cannot, or it does not; if another computation gives the digits, it is named (and "
+        "checked);",
+        "- *not derivable*: what would be needed is not published.",
         "",
         *_conclusions(),
         "",
@@ -45,7 +45,7 @@ def check_page(findings: list[Finding]) -> str:
 
 
 def _item(f: Finding) -> str:
-    printed = f.what if f.printed == "in words" else f"{f.what}: printed {f.printed}"
+    printed = f.what if f.printed == IN_WORDS else f"{f.what}: printed {f.printed}"
     computed = f", computed {f.computed}" if f.computed not in ("", "-") else ""
     comment = markdown_text(_sentence(f.comment))
     return f"- **{markdown_text(f.where)}**, {markdown_text(printed + computed)}. {comment}"
@@ -73,10 +73,10 @@ def _conclusions() -> list[str]:
         "",
         *(f"{place}. **{point.title}** {point.text}" for place, point in enumerate(answer(), 1)),
         "",
-        "Ratios are ratios of variances, clamp over subtract; if tails are heavy, the robust variance ratio "
-        "is that of the bulk ([statistics](statistics.md)).",
+        "Ratios are ratios of variances, clamp over subtract; the robust variance ratio models heavy tails "
+        "([statistics](statistics.md)).",
         "",
-        "| | F test, pooled: ratio | p | robust variance ratio (95% interval) | p | p, adjusted | |",
+        "| | F test, pooled: ratio | p | robust variance ratio (pairs), 95% CI | p | p, adjusted | |",
         "|---|---|---|---|---|---|---|",
         *("| " + " | ".join(row) + " |" for row in ratio_rows()),
         "",

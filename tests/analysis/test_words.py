@@ -24,10 +24,13 @@ from seedspread.analysis.words import (
     look_title,
     looks_note,
     means_sentence,
+    next_steps,
     opposed_runs,
     plural,
     repeated_notes,
     signed,
+    title_of,
+    title_of_many,
     two,
     unlike_sentence,
 )
@@ -322,3 +325,19 @@ def test_a_verdict_has_its_color_on_a_terminal_and_none_elsewhere() -> None:
     colored, plain = result.to_text(color="standard"), result.to_text()
     assert "\x1b[1;32m  YES         \x1b[0mnew spreads more across seeds" in colored
     assert "\x1b" not in plain
+
+
+def test_a_title_is_the_verdict_with_its_ratio() -> None:
+    (c,) = audit(published_table().query("setting == 'cifar10'"), "accuracy", "margin_type", "subtract",
+                 "stability").comparisons  # fmt: skip
+    assert title_of(c) == "Yes: clamp spreads more, variance ×6.8 (1.5 to 50)"
+    assert title_of(replace(c, word="MAYBE")).startswith("Maybe: clamp spreads more, ")
+    assert title_of(replace(c, word="CAN'T TELL")).startswith("Can't tell: 7 seeds do not settle it, ")
+    assert title_of(replace(c, word="NO")).startswith("No: the spread differs by less than 2x, ")
+    unsettled = replace(c, word="CAN'T TELL")
+    assert title_of_many([c, unsettled, unsettled]) == "Yes in 1 of 3 comparisons, can't tell in 2"
+    (step,) = next_steps([c])
+    assert step == "For a mean that is equally sure, clamp takes about 6.8 times as many seeds as subtract."
+    (step,) = next_steps([unsettled])
+    assert step.startswith("Add seeds: a variance ratio of 6.8 takes about ")
+    assert step.endswith("per group to detect (power 0.8). More: seedspread seeds --ratio 6.8")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import seedspread
 from benchmarks.report import fill
 from seedspread.cli import app
-from seedspread.paper.quickstart import AFTERWARDS
+from seedspread.paper.quickstart import what_next
 from seedspread.runs.store import Store
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
@@ -421,7 +421,7 @@ def test_a_status_without_a_store_names_the_folder_of_data_too(tmp_path: Path) -
 
 def test_what_quickstart_says_to_run_next_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    command = printed("\n".join(AFTERWARDS))
+    command = printed(what_next(tmp_path).splitlines()[-1])
     assert command == ["plan", "mini/cifar10-factorial"]
     # A plan measures a step of its training, which for this one takes long.
     monkeypatch.setattr("seedspread.cff.training.run._seconds_per_image", lambda *_: 0.001)

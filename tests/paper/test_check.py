@@ -15,8 +15,10 @@ from seedspread.analysis.audit import audit
 from seedspread.cff.loss import SupConLoss
 from seedspread.paper.check import (
     Finding,
+    PaperCheck,
     answer,
     check_paper,
+    counted,
     paper_ratios,
     summary,
 )
@@ -103,9 +105,17 @@ def test_where_a_number_differs_a_reason_is_given() -> None:
 
 
 def test_the_counts_add_up() -> None:
-    counts = summary(findings())
-    assert sum(counts.values()) == len(findings())
-    assert counts["reproduces"] > 6 * counts["differs"]
+    numbers, statements = summary(findings()).values()
+    assert sum(numbers.values()) + sum(statements.values()) == len(findings()) == 261
+    assert (numbers["differs"], statements["differs"]) == (13, 19)
+    assert counted(findings())[0].startswith(f"{numbers['reproduces']} of {sum(numbers.values())} printed")
+
+
+def test_the_screen_is_short_and_says_first_how_many_hold() -> None:
+    lines = PaperCheck(tuple(findings())).to_text(80).splitlines()
+    assert lines[0].startswith("  Numbers     ")
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize(("printed", "agrees"), [("0.927", True), ("0.926", False), ("0.928", False)])
@@ -188,7 +198,7 @@ def computed(claim: str) -> str:
     ("claim", "figures"),
     [  # recomputed independently from the appendices
         ("high accuracy compresses", ("cifar10 0.172", "svhn 0.727", "fashion-mnist 0.165")),
-        ("different seeds separate more", ("0.896 (clamp)", "-0.012", "0.204 against 0.146")),
+        ("different seeds separate more", ("0.896 (clamp)", "-0.012", "0.204 vs 0.146")),
         ("is training variance", ("cifar10, subtract: 0.134 (bound 0.169)",)),
         ("does not affect variance", ("1.135 (direct)", "0.149 (detach)", "p = 0.026")),
     ],

@@ -44,7 +44,7 @@ _FIGURE = re.compile(r"\b[pr] [=<] |\d% CI |(?<=\d) of (?=\d)")
 _WIDE = 110
 _STYLES = {
     "YES": "bold green", "NO": "bold blue", "MAYBE": "bold yellow", "CAN'T TELL": "bold",
-    "PASS": "bold green", "FAIL": "bold red", "BOUND": "bold",
+    "PASS": "bold green", "FAIL": "bold red", "BOUND": "bold", "differs": "bold red",
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -360,11 +361,16 @@ def next_steps(every: Sequence[Comparison]) -> list[str]:
         )
     unsettled = [c for c in every if c.word in ("MAYBE", "CAN'T TELL") and c.detectable]
     if unsettled:
-        c = max(unsettled, key=lambda c: c.detectable or 0.0)
-        out.append(
-            f"Add seeds: {seed_counts(c.seeds)} reliably detect only ratios above {two(c.detectable)}. How "
-            "many a smaller ratio takes: seedspread seeds --ratio 2"
-        )
+        ratio = max(max(c.headline.ratio or 1.0, 1 / (c.headline.ratio or 1.0)) for c in unsettled)
+        asked = two(ratio) if len(unsettled) == 1 and 2 <= ratio < 100 else "2"
+        from seedspread.stats.planning import BudgetError, seeds_for  # noqa: PLC0415 - only a page needs it
+
+        with suppress(BudgetError):
+            seeds = seeds_for(float(asked))[0]
+            out.append(
+                f"Add seeds: a variance ratio of {asked} takes about {seeds} per group to detect (power "
+                f"0.8). More: seedspread seeds --ratio {asked}"
+            )
     return out
 
 

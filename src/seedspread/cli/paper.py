@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-from seedspread.cli.options import Json, argument, option, say, say_json, say_prose, say_result
+from seedspread.cli.options import Form, Json, argument, option, say, say_json, say_result
 from seedspread.errors import SeedspreadError, require_extra
 
 
@@ -22,16 +22,12 @@ def quickstart(
 
     study, how = miniature.choose_study(store)
     plan = Plan.make(study, store)
-    say(f"{plan.study.title}. {len(plan.missing())} runs to do, in {store}/")
-    say(how)
+    say(f"{plan.study.title}. {len(plan.missing())} runs to do, in {store}/", err=True)
+    say(how, err=True)
     with ProgressDisplay(Terminal(stderr=True)) as progress:
         result = miniature.quickstart(store, workers, progress, study)
-    say(result.to_text(width=min(Terminal().width, 110)))
-    say("")
-    for line in miniature.AFTERWARDS:
-        say_prose(line)
-    say(f"All tests, and why: {shlex.join(['seedspread', 'audit', str(store), '--explain'])}")
-    say(f"Report: {store / 'report.html'}")
+    say_result(result, "text")
+    say(miniature.what_next(store))
 
 
 def train(
@@ -90,39 +86,15 @@ def diagnose(run_dir: Annotated[Path, argument("Folder of a finished run.")], js
 
 
 def verify_paper(
-    only: Annotated[str | None, "Show one verdict only: reproduces, differs or 'not derivable'."] = None,
+    details: Annotated[bool, "List every claim: as printed, as computed, and the verdict."] = False,
+    only: Annotated[str | None, "List one verdict only: reproduces, differs or 'not derivable'."] = None,
+    form: Form = "text",
     json: Json = False,
 ) -> None:
     """Recompute the paper's numbers from its per-seed values."""
-    from rich.text import Text
-
-    from seedspread.paper.check import SECTIONS, VERDICTS, answer, as_values, check_paper, summary
-    from seedspread.render.table import Column, Table
-    from seedspread.render.terminal import Terminal, to_rich
+    from seedspread.paper.check import VERDICTS, PaperCheck, check_paper
 
     if only is not None and only not in VERDICTS:
         raise SeedspreadError(f"--only must be one of {', '.join(VERDICTS)}; got {only!r}")
-    findings = check_paper()
-    if json:
-        say_json(as_values(findings))
-        return
-    console = Terminal()
-    styles = {"reproduces": "green", "differs": "bold red", "not derivable": "yellow"}
-    headings = tuple(map(Column, ("where", "claim", "printed", "computed", "verdict")))
-    for section in SECTIONS:
-        rows = [f for f in findings if f.section == section and only in (None, f.verdict)]
-        if not rows:
-            continue
-        cells = tuple((f.where, f.what, f.printed, f.computed, f.verdict) for f in rows)
-        console.print(to_rich(Table("", section, headings, cells), styles))
-        for f in rows:
-            if f.comment:
-                console.print(Text(f"{f.where}, {f.what}: {f.comment}", style="dim"))
-    if only is None:
-        for point in answer():
-            console.print(Text.assemble((point.title, "bold"), f" {point.text}"))
-    counts = summary(findings)
-    console.print(
-        f"{len(findings)} claims: {counts['reproduces']} reproduce, {counts['differs']} differ, "
-        f"{counts['not derivable']} are not derivable."
-    )
+    found = PaperCheck(tuple(check_paper()), only)
+    say_result(found, form, as_json=json, details=details or only is not None)

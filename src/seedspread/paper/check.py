@@ -2,7 +2,7 @@
 
 import operator
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any, Literal, get_args
@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy import stats
 
+from seedspread.analysis.display import Answer, Block, Note, Result, table_of
 from seedspread.analysis.judgement import adjusted, heterogeneity, word_of
 from seedspread.analysis.words import between, number, p_value
 from seedspread.paper.values import (
@@ -47,8 +48,8 @@ def _components(setting: str) -> tuple[float, float, str]:
     df = [float(np.prod(np.array(a.matrix.shape) - 1)) for a in arms]
     p = f_p_value(clamp_noise / subtract_noise, (df[0], df[1]))
     computed = (
-        f"between seeds {clamp:.3f} (clamp) against {subtract:.3f} (subtract); same-seed noise "
-        f"{clamp_noise:.3f} against {subtract_noise:.3f} (F test p = {p:.2f})"
+        f"between seeds {clamp:.3f} (clamp) vs {subtract:.3f} (subtract); same-seed noise "
+        f"{clamp_noise:.3f} vs {subtract_noise:.3f} (F test p = {p:.2f})"
     )
     return clamp - subtract, p, computed
 
@@ -57,7 +58,7 @@ def training_variance() -> Check:
     found = {f"{s}, {m}": _bounded(s, m) for s in MAIN for m in ("clamp", "subtract")}
     below = {arm: numbers for arm, numbers in found.items() if numbers[0] <= numbers[1]}
     listed = "; ".join(f"{arm}: {within:.3f} (bound {bound:.3f})" for arm, (within, bound) in below.items())
-    computed = f"within cells {listed}" if below else "every arm is above the bound"
+    computed = f"within cells {listed}" if below else "every group is above the bound"
     return None if below else True, computed, {"below": "; ".join(below)}
 
 
@@ -70,8 +71,19 @@ def _bounded(setting: str, margin_type: str) -> tuple[float, float]:
 def fourteen_seeds() -> Check:
     seeds = len({r["seed"] for r in published_runs() if r["setting"] == "cifar10"})
     r, s = (np.corrcoef(*arm.matrix.T)[0, 1] for arm in _arms("cifar10"))
-    computed = f"{seeds} seeds; the two runs of a seed correlate by {r:.2f} (clamp), {s:.2f} (subtract)"
+    computed = f"{seeds} seeds; same-seed runs have r = {r:.2f} (clamp), {s:.2f} (subtract)"
     return seeds == 14, computed, {"seeds": seeds}
+
+
+def accuracy_compresses() -> Check:
+    """Compare the datasets' subtraction groups: nothing is truncated in them, so that only accuracy acts."""
+    groups = {name: published_arm(name, "subtract") for name in (MAIN[0], *MAIN[2:])}
+    ten, *others = groups.values()
+    found = [robust_ratio(other, ten, pairs=False) for other in others]  # of unlike data
+    listed = (f"{n} {g.values.var(ddof=1):.3f} at {g.values.mean():.0f} %" for n, g in groups.items())
+    ratios = (f"{number(one.ratio)} {between(one.interval)}" for one in found)
+    numbers = dict(zip(("svhn", "fashion"), ratios, strict=True))
+    return all((one.ratio or 1) < 1 for one in found), f"subtraction groups: {', '.join(listed)}", numbers
 
 
 def modes_have_one_variance() -> Check:
@@ -84,9 +96,7 @@ def modes_have_one_variance() -> Check:
     numbers = {"ratios": ratios[1:3], "within": within, "low_ratio": ratios[0], "p": p[0]}
     numbers |= {"adjusted": adjusted([*p])[0], "modelled": low}
     direct, detach = (arm.within_variance for arm in pairs[0])
-    computed = (
-        f"low margin, clamp: {direct:.3f} (direct) against {detach:.3f} (detach), F test p = {p[0]:.3f}"
-    )
+    computed = f"low margin, clamp: {direct:.3f} (direct) vs {detach:.3f} (detach), F test p = {p[0]:.3f}"
     return all((probability or 0.0) >= 0.95 for probability in within), computed, numbers
 
 
@@ -201,6 +211,7 @@ def _is_true(comparison: str) -> bool:
 
 ClaimVerdict = Literal["reproduces", "differs", "not derivable"]
 VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
+IN_WORDS = "in words"
 SECTIONS: list[str] = paper_data("claims.toml")["sections"]
 
 
@@ -235,22 +246,61 @@ def _in_words(claim: dict[str, Any]) -> Finding:
     remark = claim.get("comment", "")
     verdict: ClaimVerdict = "not derivable" if holds is None else "reproduces" if holds else "differs"
     place = (claim["section"], claim["where"], claim["says"])
-    return Finding(*place, "in words", computed, verdict, remark.format(**numbers[0]) if numbers else remark)
+    return Finding(*place, IN_WORDS, computed, verdict, remark.format(**numbers[0]) if numbers else remark)
 
 
-def summary(findings: Iterable[Finding]) -> dict[str, int]:
-    """Count the claims by verdict."""
-    counts = Counter(f.verdict for f in findings)
-    return {verdict: counts[verdict] for verdict in VERDICTS}
+def summary(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
+    """Count the printed numbers, and apart from them the statements in words, by verdict."""
+    counts = Counter((f.printed == IN_WORDS, f.verdict) for f in findings)
+    kinds = {"numbers": False, "statements": True}
+    return {kind: {v: counts[in_words, v] for v in VERDICTS} for kind, in_words in kinds.items()}
 
 
-def as_values(findings: list[Finding]) -> dict[str, Any]:
-    """Return the check for JSON, with what it changes."""
-    return {
-        "summary": summary(findings),
-        "answer": [asdict(point) for point in answer()],
-        "claims": [asdict(f) for f in findings],
-    }
+def counted(findings: Iterable[Finding]) -> list[str]:
+    """Say how many numbers and statements hold."""
+    numbers, statements = summary(findings).values()
+    return [
+        f"{numbers['reproduces']} of {sum(numbers.values())} printed numbers reproduce, "
+        f"{numbers['differs']} differ, {numbers['not derivable']} cannot be derived from what is published.",
+        f"{statements['reproduces']} of {sum(statements.values())} statements hold, "
+        f"{statements['differs']} do not, {statements['not derivable']} cannot be judged.",
+    ]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PaperCheck(Result):
+    """The check of the paper on one screen, with details every claim; of one verdict if `only` names it."""
+
+    findings: tuple[Finding, ...]
+    only: str | None = None
+
+    def as_values(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return {
+            "summary": summary(self.findings),
+            "answer": [asdict(point) for point in answer()],
+            "claims": [asdict(f) for f in self.findings],
+        }
+
+    def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
+        numbers, statements = counted(self.findings)
+        yield Answer("Numbers", (numbers,))
+        yield Answer("Statements", (statements,))
+        if self.only is None:
+            yield Answer("Changes", tuple(point.title for point in answer()))
+        if not details:
+            yield ""
+            yield Answer("More", ("--details every claim, --only differs, seedspread docs paper-check",))
+            return
+        for section in SECTIONS:
+            rows = [f for f in self.findings if f.section == section and self.only in (None, f.verdict)]
+            if rows:
+                cells = [(f.where, f.what, f.printed, f.computed, f.verdict) for f in rows]
+                yield table_of(section, ("where", "claim", "printed", "computed", "verdict"), cells)
+            yield from (Note(f"{f.where}, {f.what}: {f.comment}") for f in rows if f.comment)
+        for point in answer() if self.only is None else ():
+            yield ""
+            yield f"{point.title} {point.text}"
 
 
 def _number(claimed: PrintedNumber) -> Finding:

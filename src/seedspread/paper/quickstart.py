@@ -1,5 +1,6 @@
 """The quickstart: the paper's comparison in miniature on the embedded sample, from training to a report."""
 
+import shlex
 from pathlib import Path
 
 from seedspread.analysis.audit_result import AuditResult
@@ -36,10 +37,13 @@ def choose_study(store: Path) -> tuple[str, str]:
     return STUDY, f"Implementation: fast. The native one is not available here: {why.rpartition(': ')[0]}."
 
 
-# After the audit: what so small a study cannot show, and what to run next.
-AFTERWARDS = (
-    "This says nothing about the paper's effect, which is about a model 37 times larger, trained 120 times "
-    "longer on 80 times more images.",
-    "Next: seedspread plan mini/cifar10-factorial  (CIFAR-10 in miniature, about a minute per run), or "
-    "paper/cifar10-factorial (GPUs).",
-)
+def what_next(store: Path) -> str:
+    """Return what so small a study cannot show, and what to look at and run next."""
+    lines = {
+        "Not shown": "the paper's effect: its model is 37 times larger, trained 120",
+        "": "times longer on 80 times more images",
+        "Page": f"{store / 'report.html'}",
+        "Details": shlex.join(["seedspread", "audit", str(store), "--explain"]),
+        "Next": "seedspread plan mini/cifar10-factorial  (a minute per run)",
+    }
+    return "\n".join(f"  {label:<10}  {text}" for label, text in lines.items())

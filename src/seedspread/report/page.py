@@ -5,7 +5,7 @@ import gzip
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -18,6 +18,8 @@ from seedspread.analysis.display import averages_table, test_tables
 from seedspread.analysis.sequential import standing
 from seedspread.analysis.words import (
     asides,
+    counted,
+    counted_verdicts,
     explanations,
     failure_signs,
     next_steps,
@@ -33,7 +35,7 @@ from seedspread.render.latex import to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_csv, without_empty
 from seedspread.render.web import environment, for_notebook, notebook_picture, panel_values
 from seedspread.report import figures, layers, tables
-from seedspread.report.extension import Exhibit, ReportData, ReportError, Row, Section, Setting
+from seedspread.report.extension import Exhibit, ReportData, ReportError, Row, Section, Setting, origins
 from seedspread.runs.store import FINISHED
 
 _PACKAGE = "seedspread.report"
@@ -99,15 +101,33 @@ def _first_screen(data: ReportData, pairs: list[Row]) -> list[Exhibit | None]:
     return [*figures.answer_charts(data), tables.ratios_table(data)]
 
 
-def sections(data: ReportData, shown: Set[str] = frozenset()) -> list[Section]:
-    """Return all sections, in order, without the exhibits that are `shown` above them; no empty ones."""
+def _counted(pairs: list[Row]) -> Sequence[tuple[str, str]]:
+    """Return how many comparisons have which verdict, with the names of a few."""
+    audits = [s.audit for s, _ in pairs]
+    if audits and audits[0] is not None and all(audit is audits[0] for audit in audits):
+        return counted(audits[0])
+    one = len({(c.arm_name, c.baseline_name) for _, c in pairs}) == 1
+    return counted_verdicts(
+        [(s.name if one else f"{s.name}: {c.arm_name} vs {c.baseline_name}", c) for s, c in pairs]
+    )
+
+
+def sections(data: ReportData, shown: Set[str] = frozenset(), *, alone: bool = False) -> list[Section]:
+    """Return all sections, in order, without the exhibits that are `shown` above them; no empty ones.
+
+    Args:
+        data: what the page is made from.
+        shown: ids of exhibits of the first screen.
+        alone: whether there is one comparison, whose verdict is there too.
+    """
     profiles = (Section(s.id, s.name, exhibits=_shown(layers.charts(data, s))) for s in data.settings)
-    planned = (tables.runs_by_state(data), tables.failures(data), tables.parameters(data))
+    parameters = Section("parameters", "Every parameter", exhibits=_shown([tables.parameters(data)]))
+    planned = _shown([tables.runs_by_state(data), tables.failures(data)])
     out = [
-        *map(_about_setting, data.settings),
+        *(_about_setting(s, alone) for s in data.settings),
         Section("layers", "Saturation and gradients", folds=tuple(fold for fold in profiles if fold.all)),
         Section("datasets", "Across settings", exhibits=tuple(_averages(data))),
-        Section("setup", "What was run", exhibits=_shown(planned)),
+        Section("setup", "What was run", (), planned, (parameters,) if parameters.all else ()),
     ]
     for extension in data.extensions:
         further = extension.exhibits(data)
@@ -131,17 +151,26 @@ def _averages(data: ReportData) -> Iterator[Table]:
         yield replace(averages_table(audit), id=f"averages{ending}", title=f"Averages of {audit.value}")
 
 
-def _about_setting(s: Setting) -> Section:
-    words = [c.verdict for c in s.comparisons] + ([f"{s.why[0].upper()}{s.why[1:]}."] if s.why else [])
-    words += [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
+def _about_setting(s: Setting, alone: bool) -> Section:
+    words = [] if alone else [c.verdict for c in s.comparisons]
+    words += [f"{s.why[0].upper()}{s.why[1:]}."] if s.why else []
     for c in s.comparisons:
-        words += [f"{label}: {text.rstrip('.')}." for label, text in asides(c)]
+        words += [] if alone else [f"{label}: {text.rstrip('.')}." for label, text in asides(c)]
         words += [*failure_signs(c), *noise_lines(c)]
     words += [standing(s.sequential)] if s.sequential is not None else []
-    why = tuple(line for c in s.comparisons for line in explanations(c))
-    tests = Section(s.id, "Every test, why it was used and what it assumes", why, tuple(_audit_tables(s)))
-    shown = _shown([figures.spread_chart(s), *tables.of_setting(s)])
-    return Section(s.id, s.title, tuple(words), shown, (tests,) if why else ())
+    why = [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
+    why += [line for c in s.comparisons for line in explanations(c)]
+    folds = (
+        Section(s.id, "Every test, why it was used and what it assumes", tuple(why), tuple(_audit_tables(s))),
+        Section(s.id, "The folder of each run", exhibits=_shown([tables.folders(s)])),
+    )
+    return Section(
+        s.id,
+        "Every run and test" if alone else s.title,
+        tuple(words),
+        _shown([figures.spread_chart(s), *tables.of_setting(s)]),
+        tuple(fold for fold in folds if fold.all),
+    )
 
 
 def _audit_tables(s: Setting) -> Iterator[Table]:
@@ -158,6 +187,7 @@ class Report:
     Attributes:
         answer: the verdict and its numbers, as a title.
         about: what was compared, by what, over how many seeds and runs.
+        beside: lines with their labels: means, power and cautions of one comparison; counts of many verdicts.
         verdicts: title and verdict of each comparison.
         advice: what to do next.
         caveats: what is missing, or wrong with files.
@@ -169,7 +199,9 @@ class Report:
         pairs = [(s, c) for s in data.settings for c in s.comparisons]
         first = _first_screen(data, pairs)
         self.first = tuple(e for e in first if e is not None)
-        self.sections = sections(data, {e.id for e in self.first})
+        alone = len(pairs) == len(data.settings) == 1
+        self.sections = sections(data, {e.id for e in self.first}, alone=alone)
+        self.beside = asides(pairs[0][1]) if alone else _counted(pairs)
         comparisons = [c for _, c in pairs]
         self.answer = "Not enough runs have ended to say"
         runs = sum(len(s.runs) for s in data.settings)
@@ -191,6 +223,7 @@ class Report:
             "version": version,
             "report": self,
             "json": self._json(),
+            "origin": origins(self.data.settings),
             "live": bool(version),
             "policy": Markup(content_policy(live=bool(version))),  # noqa: S704 - ours
             "style": _own("report.css"),

@@ -128,6 +128,14 @@ def per_seed(s: Setting) -> Table | None:
     return _of_setting(s, "per-seed", f"Every run, {s.metric.label}", columns, rows, **more)
 
 
+def folders(s: Setting) -> Table | None:
+    """Return a line per run with the name of its folder in the store."""
+    runs = [run for arm in s.arms for run in s.of(arm) if run.key]
+    rows = tuple((s.condition(r.arm, r.block), r.seed, _shown(s, r), r.key) for r in runs)
+    columns = tuple(map(Column, ("condition", "seed", s.metric.label, "folder")))
+    return Table(f"{s.id}-folders", f"Folders: {s.name}", columns, rows) if rows else None
+
+
 def _shown(s: Setting, run: Point | None) -> str:
     return "-" if run is None else f"{s.metric.digits(run.value, 2)}{' †' if run.collapsed else ''}"
 

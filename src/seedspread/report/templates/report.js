@@ -200,7 +200,7 @@
   addEventListener("beforeprint", () => {
     themeBefore = root.dataset.theme;
     root.dataset.theme = "light";
-    document.querySelectorAll("details.fold:not([open])").forEach((d) => { d.open = true; d.dataset.opened = "yes"; });
+    document.querySelectorAll("details:not([open]):has(figure.chart)").forEach((d) => { d.open = true; d.dataset.opened = "yes"; });
     if (!globalThis.Plotly) return;
     for (const figure of charts()) {
       if (figure.dataset.drawn !== "yes") {
@@ -285,6 +285,12 @@
   document.addEventListener("dblclick", (event) => {
     const button = event.target.closest(".legend button");
     if (button) isolate(button.closest("figure"), button.dataset.name);
+  });
+
+  /* What a link leads to may be folded away. */
+  document.addEventListener("click", (event) => {
+    const place = document.getElementById(event.target.closest("a[href^='#']")?.getAttribute("href").slice(1) ?? "");
+    for (let fold = place?.querySelector(":scope > details.setting") ?? place?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   });
 
   /* Where the reader is, in the contents. */
