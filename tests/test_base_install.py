@@ -239,12 +239,21 @@ from seedspread.cli import main; main()
         # pandas imports pyarrow where it is there.
         (["audit", "TABLE"], {"seedspread.study.spec", *HEAVY} - {"pyarrow"}),
         (["diagnose", "RUN"], {"matplotlib", "plotly", "statsmodels", "torch"}),
+        (["plan", "STUDY"], {"pandas", "scipy", "jinja2", *HEAVY}),
+        (["status", "STUDY", "--store", "."], {"pandas", "scipy", "jinja2", *HEAVY}),
+        (["run", "STUDY", "--store", "STORE"], {"pandas", "scipy", "jinja2", *HEAVY}),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_a_command_imports_only_what_it_uses(line: list[str], too_slow: set[str], store: Path) -> None:
+def test_a_command_imports_only_what_it_uses(
+    line: list[str], too_slow: set[str], store: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "study.toml"
+    command = """["echo", '{{"a": {x}{seed}}}']"""
+    program.write_text(f"seeds = 1\nfactors.x = [1, 2]\nmetrics.a = {{}}\nrun.command = {command}\n")
     table = [str(ROOT / "examples" / "paper-cifar10.csv"), "--value", "accuracy", "--group", "margin_type"]
     real = {"TABLE": [*table, "--block", "stability"], "RUN": [str(next(store.rglob("result.json")).parent)]}
+    real |= {"STUDY": [str(program)], "STORE": [str(tmp_path / "store")]}
     words = [word for one in line for word in real.get(one, [one])]
     done = run_python(IMPORTED, json.dumps(words))
     assert done.returncode == 0, done.stderr

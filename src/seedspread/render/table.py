@@ -6,10 +6,12 @@ import math
 import re
 from dataclasses import dataclass, replace
 from itertools import groupby
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from seedspread.errors import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Table:
         return " ".join(f"{part.rstrip('.')}." for part in (self.heading, self.note, self.scale) if part)
 
 
-def head_of(frame: pd.DataFrame, title: str = "", most: int = 10) -> Table:
+def head_of(frame: "pd.DataFrame", title: str = "", most: int = 10) -> Table:
     rows = (tuple(_text(value) for value in row) for row in frame.head(most).itertuples(index=False))
     left = len(frame) - most
     more = f"{left:,} more row{'s' * (left > 1)}" if left > 0 else ""

@@ -5,14 +5,16 @@ import html
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from seedspread.errors import MissingExtraError, printable
 from seedspread.render.chart import GREY, PANEL_HEIGHT, Axis, Chart, Mark, Panel, PlotError
 from seedspread.render.table import Table, numeric_columns
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 # Letters of text that need not be broken.
 _SHORT_CELL, _SHORT_HEAD = 26, 14
@@ -72,8 +74,10 @@ def notebook_picture(make: Callable[[], Chart]) -> Markup:
 
 
 @cache
-def environment(package: str) -> Environment:
+def environment(package: str) -> "Environment":
     """Return the templates of a package: every value is escaped, tables and charts go through `html`."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - slow, and only pages need it
+
     templates = Environment(
         loader=PackageLoader(package),
         autoescape=True,

@@ -4,8 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -26,6 +26,9 @@ from seedspread.study.plan import Estimate, Plan
 from seedspread.study.sequential import Watcher, named
 from seedspread.study.spec import StudySpec
 from seedspread.tables.from_store import read_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FAILURES_SHOWN = 8
 _RUNNING_SHOWN = 8
@@ -231,7 +234,7 @@ def _as_line(progress: StudyProgress) -> str:
 _CELLS_IN_NOTEBOOK = 20
 
 
-def tidy_runs(plan: Plan, metrics: Sequence[str] = ()) -> pd.DataFrame:
+def tidy_runs(plan: Plan, metrics: Sequence[str] = ()) -> "pd.DataFrame":
     """One row per finished run that the study names, each field once; `study` and `key` come last."""
     runs = read_runs(plan.store, plan.recorded(), metrics)[0]
     table = tidy_table(runs, metrics)
@@ -240,6 +243,8 @@ def tidy_runs(plan: Plan, metrics: Sequence[str] = ()) -> pd.DataFrame:
 
 def study_html(plan: Plan, metrics: Sequence[str]) -> str:
     """How many runs are where, and each cell's mean and sd, where it has finished runs."""
+    import pandas as pd  # noqa: PLC0415 - slow, and `run`, `plan` and `status` need no table
+
     lines = [plan.study.title or plan.study.name, plan.counts(plan.states())]
     table = tidy_runs(plan, metrics)
     factors = [n for n in dict.fromkeys(name for run in plan.runs for name, _ in run.cell) if n in table]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from seedspread.errors import SeedspreadError, one_of
 from seedspread.render.terminal import Terminal
@@ -27,6 +26,8 @@ from seedspread.study.spec import StudyError, StudyFile, StudySpec, Variation
 from seedspread.tables.from_store import study_runs
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from seedspread.analysis.audit_result import AuditResult
     from seedspread.report.extension import ReportData
     from seedspread.report.page import Report
@@ -64,7 +65,7 @@ class StudyRuns:
     plan: Plan
 
     @property
-    def table(self) -> pd.DataFrame:
+    def table(self) -> "pd.DataFrame":
         """One row per finished run, as the store has them now: factors, `seed` and metrics as columns.
 
         Metrics are as the runs reported them.

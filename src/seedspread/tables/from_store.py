@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from seedspread.runs.levels import counted_runs, level_name, setting_name
 from seedspread.runs.run import Run, parameter_columns, read_run
 from seedspread.runs.store import RunsError, Store, finished_runs
 from seedspread.runs.studies import RecordedStudy, load_studies, stale_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def read_runs(
@@ -49,7 +50,7 @@ def _runs_of(
     return runs
 
 
-def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence[str]) -> pd.DataFrame:
+def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence[str]) -> "pd.DataFrame":
     """Return one row per cell and seed that has ended: metrics, parameters, levels of the cell, the study.
 
     A run that ended with an error of its own has no metric, and counts as collapsed. One that cannot be read
@@ -66,10 +67,10 @@ def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence
         rows += [run.row(metrics) for run in _runs_of(store, study, metrics, read)]
         rows += crashed_rows(store, study)
     _check([one for one in read.values() if isinstance(one, str)])
-    return pd.DataFrame(rows)
+    return _frame(rows)
 
 
-def all_runs(store: Store, metrics: Sequence[str] = ()) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def all_runs(store: Store, metrics: Sequence[str] = ()) -> "tuple[pd.DataFrame, tuple[str, ...]]":
     """Return one row per run of a store that has ended, and a note on stale runs that are left out.
 
     A run that cannot be read is an error. Metrics that a run did not report come from its predictions.
@@ -82,7 +83,7 @@ def all_runs(store: Store, metrics: Sequence[str] = ()) -> tuple[pd.DataFrame, t
     crashed = {row["key"]: row for study in load_studies(store)[0] for row in crashed_rows(store, study)}
     for row in crashed.values():
         rows.append({name: value for name, value in row.items() if name not in ("study", "key")})
-    return pd.DataFrame(rows), (left_out,) if stale else ()
+    return _frame(rows), (left_out,) if stale else ()
 
 
 def _check(problems: Sequence[str]) -> None:
@@ -132,3 +133,9 @@ def shared_runs(study: RecordedStudy) -> list[str]:
             "computed once and stands in every one of these comparisons."
         )
     return said
+
+
+def _frame(rows: list[dict[str, Any]]) -> "pd.DataFrame":
+    import pandas as pd  # noqa: PLC0415 - slow, and `run`, `plan` and `status` need no table
+
+    return pd.DataFrame(rows)
