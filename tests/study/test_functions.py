@@ -130,7 +130,7 @@ def test_one_that_raises_fails_with_its_traceback_and_leaves_the_others(tmp_path
     assert "in train" in failure["traceback"]
 
 
-def test_a_worker_that_is_killed_is_replaced_and_its_run_goes_on(tmp_path: Path) -> None:
+def test_one_that_kills_its_process_fails_at_once_and_goes_on_when_retried(tmp_path: Path) -> None:
     def train(seed: int, width: int, folder: Path) -> dict[str, float]:
         tries = folder / "tries"
         tries.write_text(tries.read_text() + "x" if tries.exists() else "x")
@@ -138,7 +138,12 @@ def test_a_worker_that_is_killed_is_replaced_and_its_run_goes_on(tmp_path: Path)
             os.kill(os.getpid(), signal.SIGKILL)
         return {"score": len(tries.read_text())}
 
-    runs = made_study(train).run(tmp_path, workers=1, progress=False)
+    study = made_study(train)
+    with pytest.raises(
+        SeedspreadError, match=r"^1 run failed; .* it ended its process by signal 9 \(SIGKILL\)"
+    ):
+        study.run(tmp_path, workers=1, progress=False)
+    runs = study.run(tmp_path, workers=1, progress=False, retry_failed=True)
     scores = {(row["width"], row["seed"]): row["score"] for row in runs.table.to_dict("records")}
     assert scores == {(1, 1): 2.0, (1, 2): 1.0, (2, 1): 1.0, (2, 2): 1.0}
 
