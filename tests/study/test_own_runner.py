@@ -53,7 +53,7 @@ def test_what_it_refuses_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"a walk has steps and stride, no 'legs'$"):
         StudySpec.from_file(str(study))
     study.write_text(STUDY.read_text().replace("seeds = 12", 'seeds = 12\nvary = ["init"]'))
-    with pytest.raises(StudyError, match="no stream is called 'init'; its runs have one seed"):
+    with pytest.raises(StudyError, match="no source is called 'init'; its runs have one seed"):
         StudySpec.from_file(str(study))
 
 

@@ -125,7 +125,8 @@ class Result:
 
     def to_markdown(self, details: bool = False) -> str:
         """For a README or an issue."""
-        return "\n".join(line for block in self.page(None, details, details) for line in _markdown(block))
+        lines = [line for block in self.page(None, details, details) for line in _markdown(block)]
+        return "\n".join(lines).lstrip("\n")
 
     def to_latex(self, details: bool = False) -> str:
         """For a paper (booktabs)."""

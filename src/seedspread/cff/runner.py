@@ -120,13 +120,13 @@ class CffRunner(Runner):
             for c, seed in runs
         ]
 
-    def driving(self, streams: tuple[str, ...]) -> "CffRunner":
+    def driving(self, sources: tuple[str, ...]) -> "CffRunner":
         """Let the seed drive only some sources of randomness; the others keep the config's seed."""
         known = [name for name in SeedConfig.model_fields if name != "run"]
-        for stream in streams:
-            if stream not in known:
-                raise RunnerError(f"vary: no stream is called {stream!r}; there are {', '.join(known)}")
-        return replace(self, driven=streams)
+        for source in sources:
+            if source not in known:
+                raise RunnerError(f"vary: no source is called {source!r}; there are {', '.join(known)}")
+        return replace(self, driven=sources)
 
     def seeded(self, config: RunConfig, seed: int) -> RunConfig:
         return seeded(config, seed, self.driven)
@@ -210,9 +210,9 @@ class CffRunner(Runner):
         return train_one(config, item.folder(), stop, seed=seed, resume=True, data_dir=item.data_dir)
 
 
-def seeded(config: RunConfig, seed: int, streams: Iterable[str] = ()) -> RunConfig:
+def seeded(config: RunConfig, seed: int, sources: Iterable[str] = ()) -> RunConfig:
     """Return the config of a run with a seed, which drives these sources of randomness, or all."""
-    seeds = dict.fromkeys(streams, seed) or {"run": seed}
+    seeds = dict.fromkeys(sources, seed) or {"run": seed}
     return config.model_copy(update={"seeds": config.seeds.model_copy(update=seeds)})
 
 

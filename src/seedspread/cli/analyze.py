@@ -368,7 +368,7 @@ def components(
         spec = recorded.spec
         group, baseline, value = spec.group, baseline or spec.baseline, value or spec.values[0]
         block, by = block or list(spec.blocks), by or [name for name in spec.strata if name != "study"]
-        # A run that several studies name is one run of its arm.
+        # A run that several studies name is one run of its group.
         runs = recorded.table.drop_duplicates(["key", group, *block, *by])
     result = split(
         runs, value or _default_value(table), group, block, seed, stream, by,

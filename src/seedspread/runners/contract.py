@@ -153,9 +153,9 @@ class Runner(ABC):
         """Return this runner for a study file in a folder, to which relative paths in it are relative."""
         return self
 
-    def driving(self, streams: tuple[str, ...]) -> Self:
-        """Return this runner with seeds that drive these streams only; `RunnerError` if one is unknown."""
-        raise RunnerError(f"vary: no stream is called {streams[0]!r}; its runs have one seed")
+    def driving(self, sources: tuple[str, ...]) -> Self:
+        """Return this runner with seeds that drive these sources only; `RunnerError` if one is unknown."""
+        raise RunnerError(f"vary: no source is called {sources[0]!r}; its runs have one seed")
 
     def notes(self, parameters: Iterable[Any]) -> list[str]:
         """Return remarks on these runs that a plan prints."""

@@ -283,13 +283,13 @@ class FunctionRun(OwnRun):
                 raise self._with_tail(f"it ended its process by signal {name}", signal=ended["signal"])
             status = ended["exit_status"]
             raise self._with_tail(f"it ended its process with exit status {status}", exit_status=status)
-        told: dict[str, Any] = json.loads(ended["answer"])
-        if "errno" in told:  # the machine's, and not the run's: the same command tries it again
-            raise RunFolderError(told["failure"]["message"]) from OSError(told["errno"], "")
-        if "failure" in told:
-            raise RunFailedError.told(told["failure"])
-        self._device = told["device"]
-        return dict(told["returned"])
+        answer: dict[str, Any] = json.loads(ended["answer"])
+        if "errno" in answer:  # the machine's, and not the run's: the same command tries it again
+            raise RunFolderError(answer["failure"]["message"]) from OSError(answer["errno"], "")
+        if "failure" in answer:
+            raise RunFailedError.told(answer["failure"])
+        self._device = answer["device"]
+        return dict(answer["returned"])
 
     def _ended_in_host(self) -> dict[str, Any]:
         runner, function, known = self._runner, self._runner.function, self._runner.randomness

@@ -77,7 +77,7 @@ class Host:
 
 def main() -> None:
     """Be a host: read what to load, then serve."""
-    told, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
+    report, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 1)
     content = _received(int.from_bytes(_received(_SIZE_BYTES), "big"))
     function, warm = pickle.loads(content)  # noqa: S301 - what the worker sent
@@ -96,9 +96,9 @@ def main() -> None:
             has_more = threading.active_count() > before or descendants()
             if has_more or (torch is not None and torch.cuda.is_initialized()):
                 raise ValueError(COLD)
-        return Child(function, states, order, told)
+        return Child(function, states, order, report)
 
-    serve(start, told=told)
+    serve(start, report)
     end_descendants()
 
 
@@ -145,12 +145,12 @@ class _Generators:
 class Child:
     """A forked process that calls the function; to `supervise.py` it is a program."""
 
-    def __init__(self, function: Loadable, states: _Generators, order: Order, told: int) -> None:
+    def __init__(self, function: Loadable, states: _Generators, order: Order, report: int) -> None:
         pipes = [os.pipe() for _ in range(3)]
         self.returncode: int | None = None
         self.pid = os.fork()
         if not self.pid:
-            for number in (told, *(reader for reader, _ in pipes)):
+            for number in (report, *(reader for reader, _ in pipes)):
                 os.close(number)  # whoever reads the other end must see that the host is gone
             _become_child(function, states, order, [writer for _, writer in pipes])
         for _, writer in pipes:

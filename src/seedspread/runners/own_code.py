@@ -153,8 +153,12 @@ def _measured(values: Mapping[str, Any], promised: Sequence[Metric]) -> dict[str
         else:
             raise RunFailedError(f"metric {name!r} is no number: {value!r:.80}", metric=name)
     chance = {metric.name: metric.chance for metric in promised if metric.chance is not None}
-    told = {"metrics": metrics | dict.fromkeys(censored), "chance": chance}
-    return {**told, "collapsed": collapsed or bool(censored), **({"censored": censored} if censored else {})}
+    measured = {"metrics": metrics | dict.fromkeys(censored), "chance": chance}
+    return {
+        **measured,
+        "collapsed": collapsed or bool(censored),
+        **({"censored": censored} if censored else {}),
+    }
 
 
 def _is_finite(value: Any) -> bool:
@@ -308,15 +312,15 @@ class OwnCode(Runner):
     def _repeats(self) -> bool:
         return self.randomness.repeats > 1
 
-    def driving(self, streams: tuple[str, ...]) -> Self:
+    def driving(self, sources: tuple[str, ...]) -> Self:
         """Return this runner with seeds that drive these sources only."""
-        sources = self.randomness.sources
-        for stream in streams:
-            if stream not in sources:
+        known = self.randomness.sources
+        for source in sources:
+            if source not in known:
                 one = "its runs have one seed: name more as sources = [...]"
-                known = f"sources are {', '.join(sources)}" if sources else one
-                raise RunnerError(f"vary: no source is called {stream!r}; {known}")
-        return replace(self, randomness=replace(self.randomness, driven=streams))
+                there = f"sources are {', '.join(known)}" if known else one
+                raise RunnerError(f"vary: no source is called {source!r}; {there}")
+        return replace(self, randomness=replace(self.randomness, driven=sources))
 
     def values(self, parameters: Parameters) -> dict[str, Any]:
         return dict(parameters.values)
@@ -530,7 +534,7 @@ class OwnRun(ABC):
             self._watch(supervisor, timeout)
         try:
             if not select.select([supervisor.stdout], [], [], 0)[0]:  # others may hold a dead one's pipe
-                raise ValueError("it said nothing")
+                raise ValueError("it printed nothing")
             return dict(json.loads(supervisor.stdout.readline()))
         except ValueError:
             if self._stop.number is not None:

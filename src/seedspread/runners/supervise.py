@@ -3,7 +3,7 @@
 Started as a script with the standard library alone (`python -I -S supervise.py`), so that it costs little.
 It has a session of its own, so that what ends a study by its process group (a terminal that is closed,
 `timeout -s KILL`) leaves it there to end the program.
-It is told what to run by a line of JSON on its standard input, and to stop by a second line (or SIGTERM).
+What to run is a line of JSON on its standard input; a second line, or SIGTERM, asks it to stop.
 When the input ends the worker is dead, and the program is killed at once, as with SIGUSR1. What became of it
 is a line of JSON on its standard output. All of the program's descendants end with it, those that have left
 its process group too: where the kernel allows (Linux), they become children of this process when their
@@ -251,8 +251,8 @@ def descendants(pid: int | None = None) -> list[int]:
     return [one for child in children for one in (child, *descendants(child))]
 
 
-def serve(start: Callable[[Order], Program], orders: float = math.inf, told: int = 1) -> None:
-    """Take so many orders, each a line of JSON; run each, and tell how it ended in a line on `told`."""
+def serve(start: Callable[[Order], Program], report: int = 1, orders: float = math.inf) -> None:
+    """Take so many orders, each a line of JSON; run each, and write how it ended in a line on `report`."""
     signal.signal(signal.SIGCHLD, lambda *_: None)
     _prctl(_SET_SUBREAPER, 1)
     text = b""
@@ -270,7 +270,7 @@ def serve(start: Callable[[Order], Program], orders: float = math.inf, told: int
         line = json.dumps(supervisor.run()) + "\n"
         for number in (signal.SIGTERM, signal.SIGUSR1):  # until the next order there is only this to end
             signal.signal(number, signal.SIG_DFL)
-        with contextlib.suppress(BrokenPipeError), open(told, "wb", closefd=False) as worker:
+        with contextlib.suppress(BrokenPipeError), open(report, "wb", closefd=False) as worker:
             worker.write(line.encode())
         orders = 0 if supervisor.stopped or supervisor.abandoned else orders - 1
 

@@ -72,7 +72,7 @@ class Executor(ABC):
 
     @property
     def threads(self) -> int | None:
-        """CPU threads of a run, if it was told; else the study says how many, or each has one."""
+        """CPU threads per run; None for the study's, or 1."""
         return None
 
     @abstractmethod

@@ -220,11 +220,11 @@ def _why_hopeless(plan: Plan, progress: StudyProgress, before: frozenset[str]) -
     if len({_FACTS.sub("", failure.last_line.partition(" (last output")[0]) for failure in failures}) > 1:
         return ""
     rest = "--keep-going runs the rest anyway"
-    metric, said = failures[0].details.get("metric"), failures[0].details.get("log_tail", "")
+    metric, output = failures[0].details.get("metric"), failures[0].details.get("log_tail", "")
     if metric is None:
         same = f"the first {len(failures)} runs all failed in the same way: {failures[0].last_line}"
         return f"{same}; fix it, then try again with --retry-failed; {rest}"
-    regex = suggested_regex(str(metric), str(said).splitlines()) or f"{metric}: ([-+\\d.eE]+)"
+    regex = suggested_regex(str(metric), str(output).splitlines()) or f"{metric}: ([-+\\d.eE]+)"
     return (
         f"the first {len(failures)} runs all ended without the metric {metric!r}: "
         f"{failures[0].last_line.partition(': ')[2]}; write {metric} = {{ regex = '{regex}' }} under "

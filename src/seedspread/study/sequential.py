@@ -104,9 +104,9 @@ def comparisons_of(plan: Plan, name: str) -> int:
     if part.audit is None:
         return 1
     blocks = set(part.audit.blocks)
-    arms = {tuple(pair for pair in cell.levels if pair[0] not in blocks) for cell in part.cells}
-    strata = {tuple(pair for pair in arm if pair[0] != part.audit.group) for arm in arms}
-    return max(1, len(arms) - len(strata))
+    groups = {tuple(pair for pair in cell.levels if pair[0] not in blocks) for cell in part.cells}
+    strata = {tuple(pair for pair in group if pair[0] != part.audit.group) for group in groups}
+    return max(1, len(groups) - len(strata))
 
 
 def _next_looks(plan: Plan) -> dict[str, SequentialRecord]:

@@ -99,7 +99,7 @@ class SlurmExecutor(Executor):
         return common
 
     def with_parameters(self, extra: Mapping[str, Any]) -> "SlurmExecutor":
-        """The engine with what a study says of its jobs, where it was not told otherwise itself."""
+        """Return the engine with a study's parameters for its jobs; its own take precedence."""
         return replace(self, extra={**extra, **self.extra})
 
 

@@ -114,7 +114,7 @@ class RunSpec(FrozenConfig):
 
 
 class MetricSpec(FrozenConfig):
-    """What is known of a metric; a direction that is not given is told from the name.
+    """What is known of a metric; a direction that is not given follows from the name.
 
     Attributes:
         regex: of a program's output: its group is the value, and the last match counts.
@@ -403,7 +403,7 @@ def _cells(name: str, file: StudyFile) -> list[Cell]:
 
 
 def _refuse_repeats(where: str, values: Sequence[Level]) -> None:
-    """By their names: 1 and 1.0, or 1 and "1", could not be told apart in a table."""
+    """Compare by name: a table could not distinguish 1 and 1.0, or 1 and "1"."""
     times = Counter(map(level_name, values))
     repeated = [value for value in values if times[level_name(value)] > 1]
     if repeated:
@@ -744,7 +744,7 @@ def _named_as_cells(audit: AuditSpec | None, runner: Runner) -> AuditSpec | None
         except AmbiguousNameError:
             raise
         except RunnerError:
-            return name  # no parameter: `study`, or a mistake that is told below
+            return name  # no parameter: `study`, or a mistake that is refused below
 
     by = tuple(map(short, audit.strata))
     changes: dict[str, Any] = {

@@ -308,11 +308,11 @@ def _with_spec(
         if found is not None
     }
     if len(set(asked.values())) > 1:
-        told = ", ".join(
+        each = ", ".join(
             f"{q.value} by {q.group} (baseline {q.baseline}) in {name}" for name, q in asked.items()
         )
         raise AdviceError(
-            f"the studies ask different questions: {told}; say which with --value, --group and --baseline"
+            f"the studies ask different questions: {each}; choose one with --value, --group and --baseline"
         )
     found_question = next(iter(asked.values()), question)
     of_store = any(
