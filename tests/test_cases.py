@@ -1,6 +1,7 @@
 """The published cases of the documentation, run again where their tables are."""
 
 import json
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -68,3 +69,15 @@ def test_what_the_pages_say_of_the_tables_is_so() -> None:
     low, high = settings.mean()
     assert list(settings.size()) == [6, 6]
     assert f"around {high:.3f} and {low:.3f}" in PAGE
+
+
+def test_the_readme_counts_what_holds_of_the_paper_as_the_paper_check_does() -> None:
+    words = " ".join((ROOT / "docs" / "paper-check.md").read_text().split())
+    reproduced = re.search(r"(\d+ of) (\d+) printed numbers reproduce", words)
+    held = re.search(r"(\d+ of) (\d+) statements hold", words)
+    assert reproduced is not None
+    assert held is not None
+    counted = (
+        f"{reproduced[1]} its {reproduced[2]} numbers reproduce and {held[1]} its {held[2]} statements hold"
+    )
+    assert counted in " ".join(README.split())
