@@ -190,6 +190,7 @@ class Supervisor:
     def asked_to(self, what: str) -> None:
         """Note a signal; before there is a program to watch, go."""
         if not self._is_watching:
+            end_descendants()  # the program may just have begun
             os._exit(1)
         setattr(self, what, True)
 
