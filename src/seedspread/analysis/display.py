@@ -125,8 +125,8 @@ class Result:
 
     def to_markdown(self, details: bool = False) -> str:
         """For a README or an issue."""
-        lines = [line for block in self.page(None, details, details) for line in _markdown(block)]
-        return "\n".join(lines).lstrip("\n")
+        text = "\n".join(line for block in self.page(None, details, details) for line in _markdown(block))
+        return re.sub(r"\n{3,}", "\n\n", text.strip("\n")) + "\n"
 
     def to_latex(self, details: bool = False) -> str:
         """For a paper (booktabs)."""
@@ -310,7 +310,8 @@ def overview_tables(audit: AuditResult, most: int | None = None, p: bool = True)
         found = {name: s for (_, name), s in _summaries(audit).items()}
         kept = [name for name in _levels(audit) if name in shown]
         means = words.aligned([mean_and_sd(found[name]) for name in kept])
-        lines = [(name, mean, *shown[name]) for name, mean in zip(kept, means, strict=True)]
+        titles = [arm_name(audit.group, name) for name in kept]
+        lines = [(title, m, *shown[n]) for title, n, m in zip(titles, kept, means, strict=True)]
         title = f"{audit.value}: the variance ratio over {first.baseline_name}{adjusted}"
         return [table_of(title, (audit.group, "mean ± sd", *headings), lines, "overview")]
     lines = [(c.title, *figures) for c, figures in zip(rows, cells, strict=True)]
@@ -327,7 +328,7 @@ def means_table(audit: AuditResult, most: int | None = None) -> Table:
     strata = list(dict.fromkeys(stratum for stratum, _ in reversed(found)))
     title, family = f"{audit.value}: mean ± sd", audit.comparisons[0].family
     if len(strata) == 1:
-        rows = [(name, mean_and_sd(found[strata[0], name])) for name in levels]
+        rows = [(arm_name(audit.group, name), mean_and_sd(found[strata[0], name])) for name in levels]
         return table_of(title, (audit.group, "mean ± sd"), rows[:most], "means")
     ratios = {}
     if len({c.baseline for c in audit.comparisons}) == 1:
@@ -342,7 +343,8 @@ def means_table(audit: AuditResult, most: int | None = None) -> Table:
         )
         for s in strata[:most]
     ]
-    return table_of(title, (", ".join(audit.by), *levels), lines, "means")
+    names = [arm_name(audit.group, name) for name in levels]
+    return table_of(title, (", ".join(audit.by), *names), lines, "means")
 
 
 def averages_table(audit: AuditResult) -> Table:
