@@ -164,9 +164,7 @@ def told(chart: Chart) -> list[str]:
 
 def test_numeric_arms_and_blocks_stand_nowhere_bare(tmp_path: Path) -> None:
     path = numeric_table(tmp_path)
-    found = audit(path, "accuracy", "margin", "0.1713", "batch")
-    chart = audit_chart(found)
-    texts = [found.to_text(details=True, width=3000), *told(chart)]
+    texts = told(audit_chart(audit(path, "accuracy", "margin", "0.1713", "batch")))
     material = load_table(path, "accuracy", "margin", "0.1713", ["batch"], "seed", None)
     report = Report(material)
     for c in report.charts:

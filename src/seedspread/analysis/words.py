@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_args
@@ -369,7 +370,7 @@ def next_steps(every: Sequence[Comparison]) -> list[str]:
             seeds = seeds_for(float(asked))[0]
             out.append(
                 f"Add seeds: a variance ratio of {asked} takes about {seeds} per group to detect (power "
-                f"0.8). More: seedspread seeds --ratio {asked}"
+                f"0.8). More: {shlex.join(['seedspread', 'seeds', '--ratio', asked])}"
             )
     return out
 

@@ -116,6 +116,7 @@
     return structuredClone(traces).map((trace) => {
       if (trace.line?.color) trace.line.color = of(trace.line.color);
       if (trace.marker) trace.marker.color = of(trace.marker.color);
+      if (trace.error_x) trace.error_x.color = of(trace.error_x.color);
       if (trace.fill) trace.fillcolor = glass(trace.line.color);
       return trace;
     });
@@ -131,6 +132,7 @@
       Plotly.restyle(panel, {
         "line.color": traces.map((t) => t.line?.color ?? null),
         "marker.color": traces.map((t) => t.marker?.color ?? null),
+        "error_x.color": traces.map((t) => t.error_x?.color ?? null),
         fillcolor: traces.map((t) => t.fillcolor ?? null),
       });
     });
