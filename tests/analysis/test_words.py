@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from seedspread import audit, compare
+from seedspread import audit, compare, seed_budget
 from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.components import compare_splits, split
 from seedspread.analysis.words import (
@@ -341,3 +341,15 @@ def test_a_title_is_the_verdict_with_its_ratio() -> None:
     (step,) = next_steps([unsettled])
     assert step.startswith("Add seeds: a variance ratio of 6.8 takes about ")
     assert step.endswith("per group to detect (power 0.8). More: seedspread seeds --ratio 6.8")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"sd": 0.5, "difference": 0.5}, "17 seeds per group detect a difference of 0.5 with power 0.81,"),
+        ({"ratio": 4.0}, "21 seeds per group detect a variance ratio of 4 (sd ×2) with power 0.81."),
+        ({"sd": 0.5, "se": 0.1}, "25 seeds give a mean with a standard error of 0.1, if the sd is 0.5."),
+    ],
+)  # fmt: skip
+def test_a_seed_budget_begins_with_its_answer(asked: dict[str, float], said: str) -> None:
+    assert seed_budget(**asked).text.startswith(said)  # type: ignore[arg-type]
