@@ -29,6 +29,7 @@ sys.meta_path.insert(0, NoTorch())
 SAMPLES = {
     "STUDY": "quickstart",
     "STORE": "store",
+    "asked": "2",
     "info.name": "cifar10",
     "one.name": "cifar10",
     "data.name": "cifar10",

@@ -82,7 +82,7 @@ def test_its_outputs_are_stored_and_tell_nothing_of_where_they_were_made(path: P
 
 SHOWN = """
 import numpy as np, pandas as pd
-from seedspread import Store, Study, audit, collect, components, write_report
+from seedspread import Store, Study, audit, components, write_report
 
 def train(seed: int, a: float) -> dict[str, float]:
     return {"accuracy": 0.9 + a * np.random.default_rng(seed).normal()}
@@ -101,8 +101,6 @@ runs.audit().comparisons[0]
 components(runs.table, value="accuracy", group="a")
 #
 Store("runs")
-#
-collect("runs", "accuracy")
 #
 write_report("runs", "page.html")
 #

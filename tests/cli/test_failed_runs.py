@@ -77,7 +77,7 @@ def test_the_report_agrees_with_the_audit(study: Path) -> None:
     (setting,) = material.settings
     assert rates({"comparisons": [c.as_values() for c in setting.comparisons]}) == EXPECTED
     said("report", study / "store", "--out", study / "r.html")
-    assert "7 runs are in no mean" in (study / "r.html").read_text()
+    assert "7 of 20 runs ended with an error" in (study / "r.html").read_text()
 
 
 def test_a_store_in_which_every_run_failed_has_nothing_to_audit(tmp_path: Path) -> None:

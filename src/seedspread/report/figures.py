@@ -50,7 +50,7 @@ def spread_chart(s: Setting) -> Chart | None:
         f"Spread over seeds: {s.name}",
         "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio, each "
         f"seed counted once, with the interval that decides the verdict.{counted}",
-        f"{s.metric.label} of every run by arm. {'; '.join(means)}.",
+        f"{s.metric.label} of every run by group. {'; '.join(means)}.",
         tuple(panels),
         s.origin,
         s.beside.follows("spread"),
