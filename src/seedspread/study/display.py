@@ -4,7 +4,9 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -162,7 +164,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class ProgressDisplay(Watcher):
-    """Shows how a running study goes: a bar on a terminal, a line now and then elsewhere."""
+    """Shows how a running study goes: a bar on a terminal, one changing line in a notebook, else lines."""
 
     def __init__(self, console: Terminal) -> None:
         self._console = console
@@ -177,6 +179,7 @@ class ProgressDisplay(Watcher):
         self._task = self._progress.add_task("runs", total=None)
         self._live = Live(self._progress, console=console, transient=True)
         self._line, self._line_at = "", 0.0
+        self._in_notebook: Any = None  # IPython's handle of the line
         self._reported: set[str] = set()
         self._tenths = 0
 
@@ -199,6 +202,8 @@ class ProgressDisplay(Watcher):
             done, planned = progress.before + len(progress.done), progress.before + progress.total
             self._progress.update(self._task, total=planned, completed=done)
             self._live.update(Group(self._progress, *map(Text, _facts(progress))))
+        elif self._console.is_jupyter:
+            self._show(line)
         # Unless the last one is fresh or says the same.
         elif line != self._line and (not progress.left or now - self._line_at >= _SECONDS_BETWEEN_LINES):
             self._line, self._line_at = line, now
@@ -213,6 +218,15 @@ class ProgressDisplay(Watcher):
         if int(10 * share) > self._tenths:
             self._tenths = int(10 * share)
             self._say(f"simulating the levels of the interim looks (once): {self._tenths}0%")
+
+    def _show(self, line: str) -> None:
+        """Show a line in the place of the one before, in a notebook."""
+        ipython = import_module("IPython.display")
+        html = ipython.HTML(f"<pre style='color:inherit;background:none'>{escape(line)}</pre>")
+        if self._in_notebook is None:
+            self._in_notebook = ipython.display(html, display_id=True)
+        else:
+            self._in_notebook.update(html)
 
     def _say(self, line: str, style: str = "") -> None:
         self._console.print(Text(line, style=style), soft_wrap=True)
