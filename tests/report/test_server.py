@@ -7,9 +7,10 @@ import json
 import re
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,57 @@ def test_the_policy_is_a_header_and_names_the_scripts_by_their_hashes(port: int)
     assert policy.partition("; frame-ancestors")[0] in body.decode()  # the saved page has it too
     for path in ("/state", "/nothing"):
         assert ask(port, path)[2]["content-security-policy"] == policy
+
+
+def closed(connection: socket.socket) -> bool:
+    """Whether the server has hung up, without an answer; waits until it has done something."""
+    connection.settimeout(60)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_a_request_that_comes_byte_by_byte_is_not_waited_for(
+    live: LiveReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seedspread.report.server._REQUEST_SECONDS", 0.5)
+    with serving(live) as server, socket.create_connection(("127.0.0.1", server.server_port)) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\n")
+        hung_up = False
+        for _ in range(600):  # each byte comes long before a single read would be given up
+            time.sleep(0.05)
+            try:
+                slow.sendall(b"x")
+            except ConnectionError:
+                hung_up = True
+                break
+        assert hung_up
+
+
+def test_a_request_that_is_too_long_is_not_read(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as talker:
+        with suppress(ConnectionError):
+            talker.sendall(b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 10_000)
+        assert closed(talker)
+    assert ask(port, "/state")[0] == 200
+
+
+def test_connections_are_few_and_come_back(live: LiveReport) -> None:
+    with serving(live) as server:
+        address = ("127.0.0.1", server.server_port)
+        idle = [socket.create_connection(address) for _ in range(32)]
+        with socket.create_connection(address) as late:
+            assert closed(late)
+        for connection in idle:
+            connection.close()
+        for _ in range(600):
+            with suppress(OSError, http.client.HTTPException):
+                assert ask(server.server_port, "/state")[0] == 200
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("it never answered again")
 
 
 def test_a_port_that_is_taken_is_one_line(live: LiveReport) -> None:

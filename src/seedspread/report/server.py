@@ -1,6 +1,7 @@
 """The live page: a small server for one reader, with the report and the runs that are under way."""
 
 import hashlib
+import io
 import ipaddress
 import json
 import socket
@@ -26,7 +27,10 @@ from seedspread.runs.time_left import TimeLeft, duration
 _SHOWN = 24
 _WHERE_WIDTH = 80
 _MINUTE = 60
+_MAX_CONNECTIONS = 32
+_REQUEST_SECONDS = 10.0
 _SEND_SECONDS = 60.0
+_MAX_HEAD = 16_384
 _HTTP_PORT = 80
 T = TypeVar("T")
 
@@ -151,12 +155,13 @@ def make_server(live: LiveReport, host: str, port: int) -> "ReportServer":
 
 
 class ReportServer(ThreadingHTTPServer):
-    """Serves one report, to this machine only if that is where it listens."""
+    """Serves one report to a few connections at a time, to this machine only if that is where it listens."""
 
     daemon_threads = True
 
     def __init__(self, live: LiveReport, host: str, port: int) -> None:
         self.live = live
+        self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         # If a name has both, the IPv4 address.
         family, *_, address = min(addresses, key=lambda one: one[0] != socket.AF_INET)
@@ -169,6 +174,23 @@ class ReportServer(ThreadingHTTPServer):
         """Bind, and ask no name server what this machine is called."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, or hang up while too many are being answered."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
 
 def is_loopback(name: str) -> bool:
@@ -187,9 +209,27 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _SEND_SECONDS
 
     def handle_one_request(self) -> None:
-        """Answer a request; a reader may go before the end."""
-        with suppress(OSError):
-            super().handle_one_request()
+        """Read a request that is short and comes in time, and answer it."""
+        with suppress(OSError):  # the reader has gone, or takes too long
+            if head := self._head():
+                self.rfile = io.BufferedReader(io.BytesIO(head))
+                super().handle_one_request()
+        self.close_connection = True
+
+    def _head(self) -> bytes:
+        """All that is read of a request; empty if it is too long. `TimeoutError` if it is too slow.
+
+        The time is for all of it: a byte now and then would hold a connection for ever.
+        """
+        head, deadline = b"", time.monotonic() + _REQUEST_SECONDS
+        while b"\r\n\r\n" not in head and b"\n\n" not in head:
+            self.connection.settimeout(max(deadline - time.monotonic(), 1e-3))
+            piece = self.connection.recv(4096)
+            head += piece
+            if not piece or len(head) > _MAX_HEAD or time.monotonic() > deadline:
+                return b""
+        self.connection.settimeout(_SEND_SECONDS)
+        return head
 
     def do_GET(self) -> None:
         live = self.server.live
