@@ -78,7 +78,7 @@ def audit_chart(audit: AuditResult, methods: bool = False) -> Chart:
         ratios = [panel for panel in found if panel is not None] or ratios
     panels = [*ratios, *runs] if is_wide else [*runs, *ratios]
     source = f"{audit.rows:,} runs from {Path(audit.source).name}"
-    return Chart("audit", "", "", "", tuple(panels), source, height=0.85)
+    return Chart("audit", "", "", audit.oneline(), tuple(panels), source, height=0.85)
 
 
 def _on_one_scale(panels: Sequence[Panel]) -> list[Panel]:

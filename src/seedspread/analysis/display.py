@@ -333,7 +333,8 @@ def means_table(audit: AuditResult, most: int | None = None) -> Table:
     ratios = {}
     if len({c.baseline for c in audit.comparisons}) == 1:
         over = audit.comparisons[0].baseline_name
-        title += f", and the variance ratio over {over} (* YES, adjusted for {family} comparisons)"
+        adjusted = f", adjusted for {family} comparisons" if family > 1 else ""
+        title += f", and the variance ratio over {over} (* YES{adjusted})"
         for c in audit.comparisons:
             ratios[c.stratum, c.group] = f" {words.times(c.headline.ratio)}{'*' * (c.word == 'YES')}"
     lines = [
