@@ -296,6 +296,26 @@ def test_a_store_is_merged_by_copying_into_one_that_is_in_use(tmp_path: Path) ->
     assert not table.duplicated(["sides", "seed"]).any()
 
 
+def test_a_folder_copied_over_a_run_under_way_replaces_it(tmp_path: Path) -> None:
+    """Its lease is overwritten by that of the copied run, which was given back."""
+    study = dice_study(seeds=1, seconds_each=0.4)
+    whole = Plan.make(study, tmp_path / "whole")
+    run_plan(whole, Here())
+    plan = Plan.make(study, tmp_path / "store")
+    key = next(iter(plan.distinct))
+
+    def copy() -> None:
+        wait_for(lambda: newest(plan.store.folder(key)))
+        shutil.copytree(whole.store.folder(key), plan.store.folder(key), dirs_exist_ok=True)
+
+    thread = threading.Thread(target=copy)
+    thread.start()
+    progress = run_plan(plan, Here())
+    thread.join()
+    assert not progress.failed
+    assert results(tmp_path / "store") == results(tmp_path / "whole")
+
+
 def test_no_worker_outlives_a_stopped_study(tmp_path: Path) -> None:
     tiny_study(tmp_path, seeds=2, training__epochs=400)
     process = start(tmp_path, "--workers", "2")

@@ -92,8 +92,12 @@ class Lease:
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether another has taken over, and not only the file was removed: its number stays taken."""
-        return any(_token(path) > self.token for path in _paths(self.path.parent))
+        """Whether a lost lease went to another worker or under a copy of a store, and was not just removed.
+
+        A taken number stays taken, and who copies a finished run's folder over this one writes that run's
+        lease into this file.
+        """
+        return any(_token(path) >= self.token for path in _paths(self.path.parent))
 
     def beat(self) -> None:
         self.check()
