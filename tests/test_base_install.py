@@ -237,7 +237,7 @@ from seedspread.cli import main; main()
         (["--help"], {"numpy", "pandas", "scipy", "pydantic", "jinja2", "importlib.metadata", *HEAVY}),
         (["data", "list"], {"pandas", "scipy", *HEAVY}),
         # pandas imports pyarrow where it is there.
-        (["audit", "TABLE"], {"seedspread.study.spec", *HEAVY} - {"pyarrow"}),
+        (["audit", "TABLE"], {"seedspread.study.spec", "seedspread.cff.config", *HEAVY} - {"pyarrow"}),
         (["diagnose", "RUN"], {"matplotlib", "plotly", "statsmodels", "torch"}),
         (["plan", "STUDY"], {"pandas", "scipy", "jinja2", *HEAVY}),
         (["status", "STUDY", "--store", "."], {"pandas", "scipy", "jinja2", *HEAVY}),
@@ -259,6 +259,14 @@ def test_a_command_imports_only_what_it_uses(
     assert done.returncode == 0, done.stderr
     imported = json.loads(done.stderr.splitlines()[-1])
     assert not too_slow & set(imported)
+
+
+def test_the_loss_imports_little_beside_torch() -> None:
+    code = "import torch, sys; before = {*sys.modules}; from seedspread import SupConLoss; "
+    done = run_python(f"{code}print(*{{*sys.modules}} - before)")
+    assert done.returncode == 0, done.stderr
+    imported = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not {"pandas", "scipy", "pydantic", "safetensors", "matplotlib", "pyarrow"} & imported
 
 
 def test_a_study_runs_without_the_statistics(tmp_path: Path) -> None:

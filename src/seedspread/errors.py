@@ -72,6 +72,10 @@ class DataError(SeedspreadError):
     """A dataset is not there, not whole, or not what it should be."""
 
 
+class RunnerError(SeedspreadError):
+    """A study asks for something that its runner cannot run; the message names the parameter."""
+
+
 def spoken(text: str) -> str:
     """Return advice as the user can follow it: `--seed run` on a terminal, `seed='run'` in Python."""
     if in_terminal.get():

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
-from seedspread.cff.config import RunConfig
-from seedspread.cff.datasets import is_dotted
-from seedspread.errors import one_of
-from seedspread.runners.contract import RunnerError
+from seedspread.errors import RunnerError, one_of
+
+if TYPE_CHECKING:  # without pydantic the loss is imported faster
+    from seedspread.cff.config import RunConfig
 
 # torch's, unnamed: planning and reports use margins too, without torch.
 Tensor: TypeAlias = Any
@@ -208,7 +208,7 @@ class LossSpec:
             raise ValueError(f"margin must be a number >= 0; got {self.margin!r}")
         if not (math.isfinite(self.margin_sharpness) and self.margin_sharpness > 0):
             raise ValueError(f"margin_sharpness must be a positive number; got {self.margin_sharpness!r}")
-        if isinstance(self.margin_type, str) and not is_dotted(self.margin_type):
+        if isinstance(self.margin_type, str) and ":" not in self.margin_type:
             one_of("margin_type", self.margin_type, MARGIN_TYPES)
         one_of("stability", self.stability, STABILITY_MODES)
         one_of("reduction", self.reduction, REDUCTIONS)
@@ -267,7 +267,7 @@ def margin_schedule(
     return [margin(first, last, layer / (layers - 1), exponent) for layer in range(layers)]
 
 
-def layer_margins(config: RunConfig) -> list[float]:
+def layer_margins(config: "RunConfig") -> list[float]:
     o = config.objective
     shape, exponent = o.margin_schedule, o.margin_exponent
     return margin_schedule(o.margin_first, o.margin_last, config.model.depth, shape, exponent)

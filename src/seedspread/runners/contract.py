@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from seedspread.errors import SeedspreadError
+from seedspread.errors import RunnerError
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.lease import LEASE_SECONDS, Lease
 from seedspread.runs.run import Run
 from seedspread.runs.stopping import StopRequest
 from seedspread.runs.store import Store
 
+__all__ = ["AmbiguousNameError", "Level", "Runner", "RunnerError", "WorkItem"]
+
 Level = str | int | float | bool
-
-
-class RunnerError(SeedspreadError):
-    """A study asks for something that its runner cannot run; the message names the parameter."""
 
 
 class AmbiguousNameError(RunnerError):
