@@ -17,7 +17,7 @@ test: $(READY)
 	@# mypy beside the tests; three processes on two cores, because one mostly waits for what it kills; slow files first
 	@$(BIN)/mypy & mypy=$$!; status=0; $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder || status=$$?; wait $$mypy || status=$$?; exit $$status
 
-# Every run of docs/evidence.md once more, into the store `evidence-runs`: about 14 core-hours; killed, it goes on when started again.
+# Every run of docs/evidence.md once more, into the store `evidence-runs`: about 25 core-hours; killed, it goes on when started again.
 evidence: $(READY)
 	$(BIN)/seedspread run evidence/studies/all.toml --store evidence-runs
 

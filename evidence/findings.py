@@ -101,7 +101,7 @@ def _finding(study: StudySpec, named: list[Run]) -> Finding:
         for run in named
         if run.key in published
     ]
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows) if rows else published_runs().iloc[:0].assign(key="")
     counts = [sum(run.cell == cell.levels and run.key in published for run in named) for cell in study.cells]
     spec = study.audit
     if spec is None or min(counts) < _FEWEST:

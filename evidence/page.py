@@ -13,29 +13,32 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 
+from evidence.estimates import estimated, net, paper_over
 from evidence.findings import Finding, compared, findings, rates_and_outcomes, unplanned
 from evidence.plan import ALL, SOURCES, study_named
 from evidence.saturated import saturated
 from evidence.sources import is_source, sources, sources_chart, sources_table, twin_variances
 from evidence.strata import change
 from evidence.tables import FOLDER, correct, published_runs
-from evidence.verdicts import SCALE, rate_of, remarks, verdict_table
+from evidence.verdicts import SCALE, Row, rate_of, ratios_chart, remarks, verdict_rows, verdict_table
 from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.charts import audit_chart
 from seedspread.analysis.components import ComponentsResult
-from seedspread.analysis.words import number
+from seedspread.analysis.words import ends, two
 from seedspread.atomic import replacing
 from seedspread.cli.options import say_prose
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, to_rich
 from seedspread.runs.files import parse_toml
+from seedspread.stats.result import Estimate
 from seedspread.stats.seed_summaries import noise_from_predictions
 from seedspread.study.spec import StudySpec
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"
-# The folder of the pictures, beside the page.
+# The folder of the pictures, beside the page, and the one of the first table.
 _PICTURES = "evidence"
+ANSWER = "answer"
 # How the picture of a study with one comparison is read, and that of one with several.
 _ALONE = (
     "Left: every run, the mean and one standard deviation around it; right: the ratio by each method, the "
@@ -67,9 +70,19 @@ def page() -> str:
 
 def answer() -> str:
     """What was found, in a few sentences."""
-    numbers = {found.name: _numbers(found, found.audit.comparisons) for found in findings() if found.audit}
+    of = {f"{row.found.name}: {compared(row.comparison)}": _quoted(row) for row in verdict_rows()}
     high = saturated()
-    return _filled(_prose_of("summary")["answer"], of=numbers, high=high.values if high else {})
+    return _filled(_prose_of("summary")["answer"], of=of, high=high.values if high else {})
+
+
+def _quoted(row: Row) -> dict[str, str]:
+    """What prose may quote of a row of the first table."""
+    return {
+        "ratio": two(row.judged.headline.ratio),
+        "low": two(getattr(row.interval, "low", math.nan)),
+        "high": two(getattr(row.interval, "high", math.nan)),
+        "rate": rate_of(row.found.runs_of(row.comparison, row.comparison.group)),
+    }
 
 
 def _filled(template: str, **values: Any) -> str:
@@ -94,7 +107,7 @@ def charts() -> dict[str, Chart]:
         found.study.name: replace(audit_chart(found.audit), scale=found.study.note)
         for found in findings()
         if found.audit is not None and not is_source(found.study)
-    }
+    } | {ANSWER: ratios_chart()}
     if (split := sources()) is not None:
         out[SOURCES] = replace(sources_chart(split), scale=study_named(SOURCES).note)
     return out
@@ -125,6 +138,7 @@ def _sections() -> list[dict[str, Any]]:
 def _together(study: StudySpec, by_name: dict[str, Finding]) -> dict[str, Any]:
     """What the page says of the sources of variance."""
     parts, split = [by_name[part.name] for part in study.parts], sources()
+    names = tuple(part.name for part in parts)
     section = _about(study) | {
         "seeds": len(study.parts[0].seeds),
         "runs": sum(len(part.runs) for part in parts),
@@ -132,9 +146,9 @@ def _together(study: StudySpec, by_name: dict[str, Finding]) -> dict[str, Any]:
         "parts": [{"name": part.study.name, "title": part.study.title} for part in parts],
         "verdicts": [markdown_text(line) for line in split.strata[0].sentences] if split else [],
         "arms": to_markdown(sources_table(split)) if split else "",
-        "ratios": to_markdown(verdict_table(among=parts)) if split else "",
+        "ratios": to_markdown(verdict_table(names=names)) if split else "",
         "sd": {part.name: _spreads(part) for part in parts},
-        "word": {one.name: _word(one) for one in (by_name["margin"], *parts)},
+        "word": {row.found.name: row.word for row in verdict_rows(names)},
         "at_once": _spreads(by_name["margin"]),
         **(_twins_and_sums(split, by_name["margin"]) if split else {}),
     }
@@ -154,10 +168,6 @@ def _twins_and_sums(split: ComponentsResult, whole: Finding) -> dict[str, dict[s
         },
         "added": {arm.group: f"{math.sqrt(arm.total):.2f}" for arm in split.strata[0].groups},
     }
-
-
-def _word(found: Finding) -> str | None:
-    return found.audit.comparisons[0].word if found.audit else None
 
 
 def _spreads(found: Finding) -> dict[str, str]:
@@ -213,6 +223,7 @@ def _section(found: Finding) -> dict[str, Any]:
         "reading": _SEVERAL if len(comparisons) > 1 else _ALONE,
         "verdicts": told + ([markdown_text(str(changed))] if changed else []),
         "change": changed.values if changed else {},
+        **_beside(found, (*comparisons, *others)),
         "floor": {name: _floor_share(list(runs["key"])) for name, runs in _cells(found)},
         **_numbers(found, (*comparisons, *others)),
     }
@@ -221,16 +232,28 @@ def _section(found: Finding) -> dict[str, Any]:
 
 def _numbers(found: Finding, comparisons: Sequence[Comparison]) -> dict[str, dict[str, str]]:
     """What prose may quote: by comparison (`clamp`, `clamp, 0.8`), and by cell (likewise)."""
-    out = {
-        "ratio": {compared(c): number(c.headline.ratio) for c in comparisons},
-        "inverse": {compared(c): number(1 / (c.headline.ratio or math.nan)) for c in comparisons},
-    }
+    out = {"ratio": {compared(c): two(c.headline.ratio) for c in comparisons}}
     for end in ("low", "high"):
-        ends = {compared(c): getattr(c.headline.shown_interval, end, math.nan) for c in comparisons}
-        out[end] = {name: number(value) for name, value in ends.items()}
+        limits = {compared(c): getattr(c.headline.shown_interval, end, math.nan) for c in comparisons}
+        out[end] = {name: two(value) for name, value in limits.items()}
     out["mean"] = {name: f"{100 * runs['accuracy'].mean():.1f}" for name, runs in _cells(found)}
     out["rate"] = {name: _share(runs["clamp_activation_rate.0"].mean()) for name, runs in _cells(found)}
     return out
+
+
+def _beside(found: Finding, comparisons: Sequence[Comparison]) -> dict[str, dict[str, str]]:
+    """Each ratio net of the test set, and the paper's over it: by themselves, not adjusted."""
+    nets = {compared(c): net(found, c) for c in comparisons}
+    papers = {compared(c): paper_over(estimated(found, c)[1]) for c in comparisons}
+    return {
+        "net": {name: _times(e) for name, e in nets.items() if e},
+        "paper": {n: _times(e) for n, e in papers.items()},
+    }
+
+
+def _times(estimate: Estimate) -> str:
+    """`0.30 (0.05 to 1.1)`."""
+    return two(estimate.value) + (f" ({ends(estimate.interval)})" if estimate.interval else "")
 
 
 def _cells(found: Finding) -> list[tuple[str, pd.DataFrame]]:

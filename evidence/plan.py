@@ -10,8 +10,8 @@ from seedspread.study.spec import StudySpec
 
 STUDIES = Path(__file__).parent / "studies"
 ALL = "all"
-# Of docs/local-rules.md, a page of its own.
-LOCAL_RULES = "local-rules"
+# Of docs/local-rules.md, a page of its own; and that of the native kernel's bf16, which few processors have.
+LOCAL_RULES, PRECISION = "local-rules", "precision"
 # Its parts vary one source of randomness each, and are answered together.
 SOURCES = "sources"
 
@@ -28,6 +28,6 @@ def evidence_plan(store: Store) -> Plan:
 
 
 def published_keys(store: Store) -> frozenset[str]:
-    """The keys of all runs that are published: those of the evidence, and those of five training rules."""
-    rules = Plan.make(study_named(LOCAL_RULES), store, FOLDER)
-    return frozenset({*evidence_plan(store).distinct, *rules.distinct})
+    """The keys of all runs that are published: those of the evidence, of five training rules, and of bf16."""
+    others = [Plan.make(study_named(name), store, FOLDER) for name in (LOCAL_RULES, PRECISION)]
+    return frozenset(evidence_plan(store).distinct).union(*(plan.distinct for plan in others))

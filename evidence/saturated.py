@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from evidence.findings import compared, findings
 from seedspread.analysis.audit_result import Forest
 from seedspread.analysis.judgement import forests
-from seedspread.analysis.words import between, number, p_phrase
+from seedspread.analysis.words import ends, p_phrase, two
 from seedspread.cff.advice import RULE_OF_THUMB
 
 _LEVEL = 0.95
@@ -33,17 +33,17 @@ class Saturated:
             "count": str(len(self.names)),
             "least": f"{min(self.rates):.0%}",
             "most": f"{max(self.rates):.0%}",
-            "ratio": number(f.pooled),
-            "low": number(f.interval.low),
-            "high": number(f.interval.high),
+            "ratio": two(f.pooled),
+            "low": two(f.interval.low),
+            "high": two(f.interval.high),
         }
 
     def __str__(self) -> str:
         f = self.forest
         return (
             f"{len(self.names)} comparisons in which the clamp cuts {RULE_OF_THUMB:.0%} of the pairs or more "
-            f"({'; '.join(self.names)}): on average its variance is {number(f.pooled)} times that of "
-            f"subtract ({f.interval.level:.0%} interval {between(f.interval)}, {p_phrase(f.pooled_p)}; "
+            f"({'; '.join(self.names)}): on average its variance is {two(f.pooled)} times that of "
+            f"subtract ({f.interval.level:.0%} interval {ends(f.interval)}, {p_phrase(f.pooled_p)}; "
             f"differences among them: {p_phrase(f.p)})."
         )
 

@@ -8,7 +8,7 @@ import pandas as pd
 from evidence.findings import findings
 from evidence.plan import SOURCES, study_named
 from seedspread.analysis.components import Component, ComponentsResult, GroupComponents, components
-from seedspread.analysis.words import between, number, p_value
+from seedspread.analysis.words import ends, p_value, two
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
 from seedspread.render.table import Column, Table
 from seedspread.stats.components import NOISE
@@ -41,9 +41,14 @@ def sources_table(found: ComponentsResult) -> Table:
     rows = []
     for contrast in compared.components:
         parts = [arm.component(contrast.key) for arm in arms]
-        ends = contrast.ratio_interval
         rows.append(
-            (contrast.name, *map(_sd, parts), number(contrast.ratio), between(ends), p_value(contrast.p))
+            (
+                contrast.name,
+                *map(_sd, parts),
+                two(contrast.ratio),
+                ends(contrast.ratio_interval),
+                p_value(contrast.p),
+            )
         )
     rows.append(("total", *(f"{math.sqrt(arm.total):.2f}" for arm in arms), "-", "-", "-"))
     heads = (

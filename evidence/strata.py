@@ -9,7 +9,7 @@ from scipy import stats
 from evidence.findings import Finding
 from seedspread.analysis.audit import audit
 from seedspread.analysis.audit_result import Forest
-from seedspread.analysis.words import between, number, p_phrase
+from seedspread.analysis.words import ends, p_phrase, two
 from seedspread.runs.levels import setting_name
 from seedspread.stats.result import Interval
 
@@ -36,13 +36,13 @@ class Change:
     @property
     def values(self) -> dict[str, str]:
         """Its numbers, for prose."""
-        ends = {"low": number(self.interval.low), "high": number(self.interval.high)}
-        return {"ratio": number(self.ratio), **ends, "p": p_phrase(self.p)}
+        low, high = two(self.interval.low), two(self.interval.high)
+        return {"ratio": two(self.ratio), "low": low, "high": high, "p": p_phrase(self.p)}
 
     def __str__(self) -> str:
         return (
             f"From {self.first} to {self.second} the ratio of {self.group} changes by a factor of "
-            f"{number(self.ratio)} ({self.interval.level:.0%} interval {between(self.interval)}, "
+            f"{two(self.ratio)} ({self.interval.level:.0%} interval {ends(self.interval)}, "
             f"{p_phrase(self.p)})."
         )
 

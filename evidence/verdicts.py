@@ -1,77 +1,112 @@
 """The answers in one screen: a row for each comparison that the studies are about."""
 
-from collections.abc import Iterator, Sequence
+import math
+from dataclasses import dataclass
+from functools import cache
 
 import pandas as pd
 
+from evidence.estimates import LEVEL, estimated, net
 from evidence.findings import CLAMPED, Finding, compared, findings, rates_and_outcomes
 from evidence.saturated import saturated
+from evidence.sources import is_source
 from evidence.strata import change
 from seedspread.analysis.audit_result import Comparison
-from seedspread.analysis.judgement import adjusted
-from seedspread.analysis.words import between, number
+from seedspread.analysis.charts import Line, lines_panel
+from seedspread.analysis.judgement import Judged, judged
+from seedspread.analysis.words import ends, two
+from seedspread.render.chart import GREY, Chart
 from seedspread.render.table import Column, Table
+from seedspread.stats.result import Estimate, Interval
 
 SCALE = "a ViT of 4 layers and width 64, 4 epochs: not the paper's scale"
 
 # What a narrow terminal does without.
-_WIDE = 100
-_LEFT_OUT = ("seeds", "sd, points")
-_ALPHA = 0.05
+_WIDE = 120
+_LEFT_OUT = ("seeds", "sd, points", "net ratio", "net 95% interval")
 
 
-def verdict_table(width: int | None = None, among: Sequence[Finding] | None = None) -> Table:
-    """A row for each comparison: how many seeds, both spreads, the ratio of variances, and the word.
+@dataclass(frozen=True)
+class Row:
+    """A comparison, judged among all rows of its table, so that their intervals hold together."""
+
+    found: Finding
+    comparison: Comparison
+    judged: Judged
+    net: Estimate | None  # the ratio net of the test set, its interval adjusted likewise
+
+    @property
+    def interval(self) -> Interval | None:
+        return self.judged.headline.shown_interval
+
+    @property
+    def word(self) -> str:
+        """The verdict; a study is judged when all of its runs are there, whose number was set before."""
+        return self.judged.word if self.found.is_whole else "not judged yet"
+
+
+@cache
+def verdict_rows(names: tuple[str, ...] = ()) -> tuple[Row, ...]:
+    """Return a row for each comparison of the named studies, adjusted for their number; by default of all.
+
+    The parts of a collection ask another question together, and are rows of a table of their own. A
+    comparison that several studies name is listed once.
+    """
+    unlike: dict[frozenset[str], tuple[Finding, Comparison]] = {}
+    for found in findings():
+        is_wanted = found.name in names if names else not is_source(found.study)
+        for c in found.audit.comparisons if found.audit and is_wanted else ():
+            unlike.setdefault(found.keys(c), (found, c))
+    shown = [*unlike.values()]
+    every = [estimated(found, c) for found, c in shown]
+    answers = judged([headline for headline, _ in every], [estimate for _, estimate in every], LEVEL)
+    alone = 1 - (1 - LEVEL) / len(shown) if shown else LEVEL
+    return tuple(
+        Row(found, c, answer, net(found, c, alone)) for (found, c), answer in zip(shown, answers, strict=True)
+    )
+
+
+def verdict_table(width: int | None = None, names: tuple[str, ...] = ()) -> Table:
+    """A row for each comparison: how many seeds, both spreads, the ratios of variances, and the word.
 
     Args:
         width: of a terminal; columns that it has no room for are left out.
-        among: the findings that are wanted; all by default.
+        names: of the studies that are wanted; all by default.
     """
-    shown = list(_comparisons(findings() if among is None else among))
-    rows = [_row(found, c) for found, c in shown]
-    headings = ("study", "compared", "rate", "seeds", "sd, points", "ratio", "95% interval", "difference")
+    rows = verdict_rows(names)
+    headings = (
+        "study", "compared", "rate", "seeds", "sd, points", "ratio", "95% interval", "net ratio",
+        "net 95% interval", "difference",
+    )  # fmt: skip
     kept = [k for k, name in enumerate(headings) if width is None or width >= _WIDE or name not in _LEFT_OUT]
+    cells = [_cells_of(row) for row in rows]
     return Table(
         "verdicts",
         "Variance of test accuracy across seeds, vs subtract unless another is named",
         tuple(Column(headings[k]) for k in kept),
-        tuple(tuple(row[k] for k in kept) for row in rows),
-        note=" ".join([*_no_second_witness(shown), *([_over_all(shown)] if among is None else [])]),
+        tuple(tuple(row[k] for k in kept) for row in cells),
+        note=f"Intervals and verdicts are adjusted for {len(rows)} comparisons.",
         scale=f"{SCALE[0].upper()}{SCALE[1:]}.",
     )
 
 
-def _comparisons(among: Sequence[Finding]) -> Iterator[tuple[Finding, Comparison]]:
-    """Each once, also where several studies name its runs."""
-    seen = set()
-    for found in among:
-        for c in found.audit.comparisons if found.audit else ():
-            if found.keys(c) not in seen:
-                seen.add(found.keys(c))
-                yield found, c
+def ratios_chart() -> Chart:
+    """Every ratio with its interval on one axis, gross and net of the test set."""
+    lines = []
+    for row in verdict_rows():
+        name = f"{row.found.name}: {compared(row.comparison)}"
+        lines.append(Line(name, row.judged.headline.ratio, row.interval, legend="all of the spread"))
+        if row.net is not None and 0 < row.net.value < math.inf:
+            net_of = Line(
+                "", row.net.value, row.net.interval, GREY, f"{name}, net", "net of the test set", False
+            )
+            lines.append(net_of)
+    panel = lines_panel(lines, "Variance ratio (95% CI, adjusted)", "", wide=True)
+    return Chart("answer", "", "", "", (panel,), f"{SCALE[0].upper()}{SCALE[1:]}")
 
 
-def _no_second_witness(shown: Sequence[tuple[Finding, Comparison]]) -> list[str]:
-    """Which comparisons have runs of an earlier one in both of their arms."""
-    return [
-        f"{found.name} reuses runs of {earlier.name} in both groups, so it is not independent evidence."
-        for i, (found, c) in enumerate(shown)
-        for earlier, before in shown[:i]
-        if all(
-            set(found.runs_of(c, arm)["key"]) & set(earlier.runs_of(before, other)["key"])
-            for arm, other in ((c.group, before.group), (c.baseline, before.baseline))
-        )
-    ]
-
-
-def _over_all(shown: Sequence[tuple[Finding, Comparison]]) -> str:
-    """The adjustment over the whole table, beside that within each study."""
-    together = adjusted([c.headline.p for _, c in shown])
-    count = sum(p is not None and p < _ALPHA for p in together)
-    return f"Adjusted over all rows, {count or 'none'} would be a YES."
-
-
-def _row(found: Finding, c: Comparison) -> tuple[str, ...]:
+def _cells_of(row: Row) -> tuple[str, ...]:
+    found, c = row.found, row.comparison
     seeds = str(c.seeds[0]) if c.seeds[0] == c.seeds[1] else f"{c.seeds[0]}, {c.seeds[1]}"
     return (
         found.name,
@@ -79,10 +114,11 @@ def _row(found: Finding, c: Comparison) -> tuple[str, ...]:
         rate_of(found.runs_of(c, c.group)),
         seeds if found.is_whole else f"{seeds} so far",
         " / ".join("-" if s.sd is None else f"{s.sd:.2f}" for s in c.pooled),
-        number(c.headline.ratio),
-        between(c.headline.shown_interval),
-        # The seeds were set before the first run: a study is judged when all are there.
-        c.word if found.is_whole else "not judged yet",
+        two(row.judged.headline.ratio),
+        ends(row.interval),
+        "-" if row.net is None else two(row.net.value),
+        "-" if row.net is None else ends(row.net.interval),
+        row.word,
     )
 
 

@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from evidence.estimates import estimated, net, paper_over
 from evidence.findings import Finding, compared, findings, rates_and_outcomes
-from evidence.plan import ALL, LOCAL_RULES, SOURCES, STUDIES
+from evidence.plan import ALL, LOCAL_RULES, PRECISION, SOURCES, STUDIES
 from evidence.saturated import saturated
-from evidence.sources import sources
+from evidence.sources import is_source, sources
 from evidence.strata import change
 from evidence.tables import published_runs
-from evidence.verdicts import verdict_table
+from evidence.verdicts import verdict_rows, verdict_table
 from seedspread import components
 from seedspread.analysis.audit_result import AuditResult, Comparison
+from seedspread.stats.result import Estimate
 
 
 def audited() -> list[tuple[Finding, AuditResult]]:
@@ -28,7 +30,8 @@ def comparisons() -> list[tuple[Finding, Comparison]]:
 
 
 def test_every_study_is_there_with_its_question_and_its_prediction() -> None:
-    there = {path.stem for path in STUDIES.iterdir()} - {ALL, SOURCES, LOCAL_RULES}  # which has its own page
+    elsewhere = {ALL, SOURCES, LOCAL_RULES, PRECISION}  # pages of their own, and collections
+    there = {path.stem for path in STUDIES.iterdir()} - elsewhere
     assert {found.name for found in findings()} == there
     for found in findings():
         assert found.study.question.endswith((".", "?"))
@@ -119,10 +122,32 @@ def test_every_comparison_stands_once_among_the_verdicts() -> None:
     assert ("margin", "clamp") in rows
     assert ("dose", "clamp, 0.8") in rows
     assert ("dose", "clamp, 0.4") not in rows  # the runs of the first
-    assert len(rows) == len({found.keys(c) for found, c in comparisons()})
-    least = min(c.headline.p or 1.0 for _, c in comparisons())
-    assert least * len(rows) > 0.05  # adjusted over all rows
-    assert "Adjusted over all rows, none would be a YES." in verdict_table().note
+    assert len(rows) == len({found.keys(c) for found, c in comparisons() if not is_source(found.study)})
+    for row in verdict_rows():  # all of them adjusted for all of them
+        p, n = row.judged.headline.p, len(rows)
+        assert p is not None
+        assert row.judged.p_adjusted == pytest.approx(min(n * p, 1.0))
+        assert row.net is not None
+        assert row.net.interval is not None
+        assert row.net.interval.level == pytest.approx(1 - 0.05 / n)
+
+
+def test_net_ratios_and_the_papers_ratio_over_ours_are_those_computed_independently() -> None:
+    """By another program: 0.30 [0.05, 1.08] net; the paper over ours 6.0 [0.99, 53] and 15 [2.5, 136]."""
+    by_name = {(found.name, compared(c)): (found, c) for found, c in comparisons()}
+    small, large = by_name["margin", "clamp"], by_name["dose", "clamp, 0.8"]
+    told = net(*small)
+    assert told is not None
+    assert told.interval is not None
+    assert (told.value, *ends(told)) == pytest.approx((0.30, 0.05, 1.08), rel=0.1)
+    for pair, expected in ((large, (6.0, 0.99, 53)), (small, (15, 2.5, 136))):
+        over = paper_over(estimated(*pair)[1])
+        assert (over.value, *ends(over)) == pytest.approx(expected, rel=0.03)
+
+
+def ends(estimate: Estimate) -> tuple[float, float]:
+    assert estimate.interval is not None
+    return estimate.interval.low, estimate.interval.high
 
 
 @pytest.mark.soak

@@ -11,7 +11,7 @@ from seedspread.study.spec import StudySpec
 
 # Of every study, a hash over the keys of its runs on the official datasets, in order.
 HASHES = {
-    "all": "231e9ca039193dd8",
+    "all": "c58fd53891043f28",
     "dose": "cd9aff6664f8b3d1",
     "dose-again": "308ef700281224a8",
     "fashion-mnist": "c37a24fff74f615d",

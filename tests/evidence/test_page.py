@@ -75,13 +75,13 @@ def test_what_the_prose_quotes_of_the_paper_is_the_papers() -> None:
     assert f"p = {found.p:.3f}; {adjusted:.3f} as one of its four datasets" in page()
     rate = f"{values('car/cifar10 standard')[0]:.0f}%"
     ends = (f"{found.interval.low:.1f}", f"{found.interval.high:.0f}")
-    assert f"the paper's estimate is {found.ratio:.1f} ({ends[0]} to {ends[1]}), at {rate}" in prose
+    assert f"The paper's estimate is {found.ratio:.1f} ({ends[0]} to {ends[1]}), at {rate}" in prose
     assert f"the paper's CIFAR-10 runs ({rate})" in prose
-    assert f"The paper's estimate is {found.ratio:.1f}, from {ends[0]} to {ends[1]}." in prose
     hard, easy = (published_arm(name, "clamp").values.mean() for name in ("cifar10", "fashion-mnist"))
     assert f"far below the paper's {hard:.1f}%" in prose
     assert f"far below the paper's {easy:.1f}%" in prose
     assert detectable((24, 24)) == pytest.approx(3.6, abs=0.1)
     assert "24 seeds reliably detect only ratios above about 3.6" in page()
+    assert f"detects a ratio of 3.3 with power {power(3.3, (24, 24)):.2f}, and 3.6 with 0.8" in prose
     assert power(2, (24, 24)) == pytest.approx(1 / 3, abs=0.03)
     assert "With 24 seeds a true ratio of 2 is detected only one time in three" in prose
