@@ -36,8 +36,8 @@ def _group(found: Finding, runs: pd.DataFrame, name: str) -> Group:
 def net(found: Finding, c: Comparison, level: float = LEVEL) -> Estimate | None:
     """Return the ratio that an infinite test set would leave, from one run of each seed."""
     keys = [found.runs_of(c, one).drop_duplicates("seed")["key"] for one in (c.group, c.baseline)]
-    sides = [noise_from_predictions("", correct([*own])) for own in keys]
-    return net_ratio(*sides, level)
+    group, baseline = (noise_from_predictions("", correct([*own])) for own in keys)
+    return net_ratio(group, baseline, level)
 
 
 def paper_over(estimate: LogRatioEstimate) -> Estimate:

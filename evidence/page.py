@@ -18,7 +18,7 @@ from evidence.findings import Finding, compared, findings, rates_and_outcomes, u
 from evidence.plan import ALL, SOURCES, study_named
 from evidence.saturated import saturated
 from evidence.sources import is_source, sources, sources_chart, sources_table, twin_variances
-from evidence.strata import change
+from evidence.strata import change, further
 from evidence.tables import FOLDER, correct, published_runs
 from evidence.verdicts import SCALE, Row, rate_of, ratios_chart, remarks, verdict_rows, verdict_table
 from seedspread.analysis.audit_result import Comparison
@@ -221,7 +221,7 @@ def _section(found: Finding) -> dict[str, Any]:
         "is_whole": found.is_whole,
         "arms": to_markdown(_arms(found)) if len(found.runs) else "",
         "reading": _SEVERAL if len(comparisons) > 1 else _ALONE,
-        "verdicts": told + ([markdown_text(str(changed))] if changed else []),
+        "verdicts": told + [markdown_text(str(one)) for one in (changed, *further(found)) if one],
         "change": changed.values if changed else {},
         **_beside(found, (*comparisons, *others)),
         "floor": {name: _floor_share(list(runs["key"])) for name, runs in _cells(found)},

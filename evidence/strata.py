@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import pandas as pd
 from scipy import stats
 
-from evidence.findings import Finding
+from evidence.estimates import LEVEL, estimated
+from evidence.findings import Finding, findings
 from seedspread.analysis.audit import audit
-from seedspread.analysis.audit_result import Forest
+from seedspread.analysis.audit_result import Comparison, Forest
 from seedspread.analysis.words import ends, p_phrase, two
 from seedspread.runs.levels import setting_name
 from seedspread.stats.result import Interval
+from seedspread.stats.variance_ratio import difference, interval_of, ratio_at, two_sided_p
 
 
 @dataclass(frozen=True)
@@ -80,3 +82,35 @@ def _of_arm(runs: pd.DataFrame, factor: str, first: str) -> tuple[float, Interva
     if headline.ratio is None or headline.interval is None or headline.p is None:
         raise ValueError(f"{factor} has no ratio")
     return headline.ratio, headline.interval, headline.p
+
+
+def further(found: Finding) -> list[str]:
+    """What a study planned to answer second, once all of its runs are there."""
+    if not found.is_whole or found.audit is None:
+        return []
+    earlier = {one.name: one for one in findings()}
+    if found.name == "longer":
+        return [str(_from_4_to_16_epochs(earlier["margin"], found))]
+    if found.name == "dose-again":
+        return [f"All 48 seeds, not independent of the hint: {_together(earlier['dose'], found).verdict}"]
+    return []
+
+
+def _from_4_to_16_epochs(short: Finding, long: Finding) -> Change:
+    """The ratio of clamp over subtract after 16 epochs over that after 4."""
+    first, second = (
+        estimated(one, next(c for c in one.audit.comparisons if c.group == "clamp"))[1]
+        for one in (short, long)
+        if one.audit is not None
+    )
+    step = difference(second, first)
+    return Change(
+        "clamp", "4 epochs", "16 epochs", ratio_at(step, 0.5), interval_of(step, LEVEL), two_sided_p(step)
+    )
+
+
+def _together(before: Finding, again: Finding) -> Comparison:
+    """The clamp at both margins, over the seeds of both studies."""
+    runs = pd.concat([before.runs[before.runs["margin_type"] == "clamp"], again.runs])
+    columns = runs[["margin_first", "seed", "accuracy"]].assign(accuracy=100 * runs["accuracy"])
+    return audit(columns, "accuracy", "margin_first", "0.4").comparisons[0]
