@@ -42,6 +42,9 @@ RETURNED = {
         "seedspread.analysis.audit_result.AuditResult",
         "seedspread.analysis.gate.GateResult",
         "seedspread.tables.sources.collect.Collected",
+        "seedspread.tables.question.Rows",
+        "seedspread.runs.metrics.Metric",
+        "seedspread.stats.planning.Design",
     ],
     "Studies": ["seedspread.study.study.StudyRuns"],
     "The paper's training": ["seedspread.cff.loaded_run.LoadedRun"],
@@ -55,6 +58,9 @@ MEMBERS = {
     "Store": ["table", "layers"],
     "AuditResult": ["oneline", "to_text", "to_markdown", "to_latex", "to_frame"],
     "GateResult": ["word", "passed", "exit_code", "to_text", "to_markdown"],
+    "Rows": [],
+    "Metric": [],
+    "Design": [],
 }
 _LANGUAGES = {".py": "python", ".toml": "toml", ".csv": "text"}
 
@@ -74,9 +80,11 @@ def api_page() -> str:
 
 
 def _members(path: str) -> list[str]:
-    """What of a class is meant for users, where that is not all."""
+    """The members of a class that are meant for users, inherited ones included, if those are not all."""
     names = MEMBERS.get(path.rpartition(".")[2])
-    return ["    options:", f"      members: [{', '.join(names)}]"] if names else []
+    if names is None:
+        return []
+    return ["    options:", f"      members: [{', '.join(names)}]", "      inherited_members: true"]
 
 
 def _home(name: str) -> str:

@@ -209,7 +209,7 @@ def audit(
     judged_with: Mapping[Levels, Comparison] | None = None,
     **rows: Unpack[Rows],
 ) -> AuditResult:
-    """Tell whether the group changed how much the values spread across seeds.
+    """Audit whether groups differ in how much their values spread across seeds.
 
     Args:
         table: a file, a folder of runs, a DataFrame, what `seedspread.collect` reads, or what it returned.
@@ -232,7 +232,7 @@ def audit(
         scale: judge `log` or `logit` of the values instead: losses and times differ by factors, and shares
             near 0 or 1 are squeezed by their bound.
         look: the interim look at a growing study; looks recorded in a store are counted anyway.
-        judged_with: comparisons of a larger audit, by their dataset here; these are judged as part of it.
+        judged_with: comparisons of a larger audit by level of `by`; their verdicts, adjusted there, are used.
         rows: where, last, best, wide, metric_column, sheet, at: row selection; see `Rows`.
 
     Returns:

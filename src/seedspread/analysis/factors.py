@@ -183,7 +183,7 @@ def audit_factors(
     scale: Scale | None = None,
     **rows: Unpack[Rows],
 ) -> FactorsResult:
-    """Tell what each of several factors does to the spread across seeds.
+    """Estimate what each of several factors does to the spread across seeds.
 
     Args:
         table: as `audit` takes it.

@@ -117,7 +117,7 @@ def check(
     level: float = 0.95,
     equivalence: float = 2.0,
 ) -> PublishedResult:
-    """Tell whether the spread across seeds changed, from published values such as `0.291±0.047`.
+    """Audit whether the spread across seeds changed, from published values such as `0.291±0.047`.
 
     Args:
         baseline: the mean and sd with which the others are compared; `name=0.291±0.047` names it.

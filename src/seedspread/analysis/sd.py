@@ -131,7 +131,7 @@ def audit_sd(
     equivalence: float = 2.0,
     **rows: Unpack[Rows],
 ) -> SdResult:
-    """Tell whether the sd across seeds is what is claimed, or below a bound.
+    """Audit whether the sd across seeds is what is claimed, or below a bound.
 
     Args:
         table: as `audit` takes it.

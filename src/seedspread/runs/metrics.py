@@ -66,7 +66,7 @@ class Metric:
         title: for people; the name if it is empty.
         unit: `share` from 0 to 1, `per cent`, `none`, or a sign such as `nats`.
         better: which direction is better.
-        chance: what a run that learnt nothing scores, where that is known.
+        chance: the score of a run that has learned nothing, if that is known.
     """
 
     name: str

@@ -45,13 +45,21 @@ class BudgetError(AdviceError):
 
 @dataclass(frozen=True)
 class Design:
-    """What an experiment is like, apart from its number of seeds."""
+    """What an experiment is like, apart from its number of seeds.
 
-    blocks: int = 1  # runs of each seed in each group; more than four count as four
-    pairs: float | None = None  # correlation of the groups over shared seeds; None if they share no seeds
-    twins: float = 0.0  # correlation of a seed's runs over blocks
-    alpha: float = 0.05  # level of the test
-    shape: str = "normal"  # of the values' distribution, one of `SHAPES`
+    Attributes:
+        blocks: runs of each seed in each group; more than four count as four.
+        pairs: correlation of the groups over shared seeds; None if they share no seeds.
+        twins: correlation of a seed's runs over blocks.
+        alpha: level of the test.
+        shape: shape of the values' distribution: `normal`, `t5`, `skewed` or `bimodal`.
+    """
+
+    blocks: int = 1
+    pairs: float | None = None
+    twins: float = 0.0
+    alpha: float = 0.05
+    shape: str = "normal"
 
 
 _PLAIN = Design()

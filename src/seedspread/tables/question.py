@@ -71,7 +71,7 @@ class Rows(TypedDict, total=False):
         sheet: of an Excel file, or the number of a table in a text; the first by default.
         paired: whether a seed that two groups share makes a pair; not between two codebases, say.
         steps: whether a column such as `epochs` may count steps of a run; False if it is a setting of runs.
-        command: that asks, for the line that says what to type.
+        command: the command that asks, for error messages that show what to type.
     """
 
     at: str
