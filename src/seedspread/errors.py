@@ -105,6 +105,11 @@ def reason(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
+def described(error: BaseException) -> str:
+    """Return an error of someone else's code in one line: its type and the first line of its message."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
 def abridged(line: str, width: int) -> str:
     """A line for a message or a list, cut where it is long."""
     line = printable(line.strip())

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -20,6 +20,7 @@ from seedspread.cff.presets import ConfigError, check
 from seedspread.cff.runner import CffRunner
 from seedspread.errors import SeedspreadError
 from seedspread.runners.contract import RunnerError
+from seedspread.runs.files import RecordError
 from seedspread.runs.folder import RunFolderError
 
 from . import user_layers
@@ -181,6 +182,8 @@ def test_workers_of_a_study_find_code_beside_its_file(tmp_path: Path) -> None:
         (f"{HERE}:no_layers", "there are no layers; give one at least"),
         (f"{HERE}:one_too_many", "takes depth = 3 and gives 4 layers"),
         (f"{HERE}:of_five_axes", r"layer 0 gives \(2, 1, 3, 32, 32\).*a pool must give"),
+        (f"{HERE}:of_integers", r"layer 0 gives torch.int64; a loss needs floating point"),
+        (f"{HERE}:two_outputs", r"layer 0 cannot take .*: it gives tuple, not one tensor"),
         (f"{HERE}:too_wide", r"layer 1 cannot take \(2, 3072\): RuntimeError"),
     ],
 )
@@ -205,13 +208,64 @@ def test_losses_that_cannot_be_are_refused_in_one_line(tmp_path: Path) -> None:
         LayerLocal([nn.Flatten(), nn.Flatten()], losses=[GoodnessLoss()])
     with pytest.raises(LayerError, match="must prepare it alike"):
         LayerLocal([nn.Flatten(), nn.Flatten()], losses=[GoodnessLoss(), LocalCrossEntropy()])
+    with pytest.raises(LayerError, match="layer 0: Broken failed: KeyError: 'weights'"):
+        train(own(objective__loss=f"{HERE}:Broken"), tmp_path / "d")
+    wrong: list[Any] = [nn.CrossEntropyLoss(), GoodnessLoss, "supcon"]
+    for given in wrong:
+        with pytest.raises(LayerError, match="losses: give a LocalLoss"):
+            LayerLocal([nn.Flatten()], losses=given)
     with pytest.raises(LayerError, match="optimizers: speed is none of optimizer"):
         LayerLocal([nn.Flatten()], optimizers={"speed": 1})
+    with pytest.raises(LayerError, match="optimizers: give a dict"):
+        LayerLocal([nn.Flatten()], optimizers=wrong[-1])
+    with pytest.raises(ConfigError, match=r"training.learning_rate: .* greater than 0; got -1"):
+        LayerLocal([nn.Flatten()], optimizers={"learning_rate": -1})
     with pytest.raises(LayerError, match="given from Python"):
         build_model(tiny(model__architecture="given").model, 10)
 
 
+def test_layers_without_anything_to_train_are_refused_before_a_step(tmp_path: Path) -> None:
+    config, number = own(model__architecture=f"{HERE}:nothing_to_train"), cast(Any, 3)
+    with pytest.raises(LayerError, match="layer 1: its loss depends on nothing that the layer trains"):
+        train(config, tmp_path / "a")
+    with pytest.raises(LayerError, match=r"blocks must be an nn.ModuleList or a list of modules; got 3"):
+        LayerLocal(number)
+    with pytest.raises(LayerError, match="data must be an ArrayDataset or a dataset's name; got int"):
+        LayerLocal([nn.Flatten()]).fit(number, epochs=1)
+
+
+def test_functions_and_classes_stand_for_their_names() -> None:
+    def with_model(maker: object) -> RunConfig:
+        return RunConfig.model_validate({"model": {"architecture": maker}})
+
+    for maker in (user_layers.Net, user_layers.breaks):
+        assert with_model(maker).model.architecture == f"{HERE}:{maker.__name__}"
+    with pytest.raises(ValueError, match="must be a name, or a class or function of a module"):
+        with_model(lambda image_shape: image_shape)
+
+
+def test_a_run_whose_code_has_changed_is_loaded_with_its_layers_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code = "from torch import nn\nclass Net(nn.ModuleList):\n    def __init__(self, image_shape):\n"
+    code += "        super().__init__([nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU())])\n"
+    (tmp_path / "code_that_changes.py").write_text(code)
+    train(own(model__architecture="code_that_changes:Net"), "run")
+    del sys.modules["code_that_changes"]
+    (tmp_path / "code_that_changes.py").write_text(code.replace("nn.ReLU", "nn.Tanh"))
+    with pytest.raises(RecordError, match="code_that_changes:Net has changed since the run; restore"):
+        load_run("run")
+    former = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU())
+    assert load_run("run", model=LayerLocal([former])).model.widths == [8]
+
+
 def test_the_kernels_are_for_the_papers_model_and_say_so() -> None:
+    given = LayerLocal([nn.Sequential(nn.Flatten(), nn.Linear(64, 8))])
+    for asked in ("fast", "native"):
+        with pytest.raises(ConfigError, match=f"implementation = '{asked}' is for model = 'vit'"):
+            given.fit(user_layers.images(), epochs=1, config=check({"runtime": {"implementation": asked}}))
     assert tiny(model__architecture="convnet").runtime.implementation == "plain"
     with pytest.raises(ConfigError, match="is for model = 'vit' with loss = 'supcon'; got 'mlp'"):
         check({"model": {"architecture": "mlp"}, "runtime": {"implementation": "fast"}})

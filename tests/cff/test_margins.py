@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -142,6 +142,23 @@ def test_sharpness_is_part_of_a_run_only_where_it_means_something() -> None:
     sharp = "objective.margin_sharpness=50.0"
     assert key(sharp) == key()
     assert key("objective.margin_type=soft_clamp", sharp) != key("objective.margin_type=soft_clamp")
+
+
+class Closed(Margin):
+    def __init__(self, strength: float) -> None:
+        super().__init__()
+
+
+def test_what_is_no_margin_is_refused_when_the_loss_is_made() -> None:
+    for wrong in (3, abs, int):
+        with pytest.raises(RunnerError, match=r"must be a subclass of seedspread.Margin"):
+            SupConLoss(margin_type=cast(Any, wrong))
+    for closed in (Closed, Closed(0.5)):
+        with pytest.raises(RunnerError, match="must take m and sharpness, and have fields of its own"):
+            SupConLoss(margin_type=closed)
+    with pytest.raises(ValueError, match=r"margin_type has m = 0.9 and margin is 0.4"):
+        SupConLoss(margin=0.4, margin_type=Bent(0.9))
+    assert SupConLoss(margin=0.9, margin_type=Bent(0.9)).margin == 0.9
 
 
 def test_the_linear_schedules_are_the_papers_table() -> None:

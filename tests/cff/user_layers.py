@@ -50,6 +50,23 @@ def too_wide(image_shape: tuple[int, int, int]) -> nn.ModuleList:
     return nn.ModuleList([nn.Flatten(), nn.Linear(7, 7)])
 
 
+class Argmax(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1).argmax(dim=1, keepdim=True)
+
+
+def of_integers(image_shape: tuple[int, int, int]) -> nn.ModuleList:
+    return nn.ModuleList([Argmax()])
+
+
+def two_outputs(image_shape: tuple[int, int, int]) -> nn.ModuleList:
+    return nn.ModuleList([nn.Sequential(nn.Flatten(2), nn.LSTM(image_shape[1] * image_shape[2], 4))])
+
+
+def nothing_to_train(image_shape: tuple[int, int, int]) -> nn.ModuleList:
+    return nn.ModuleList([nn.Conv2d(image_shape[0], 4, 3), nn.ReLU()])
+
+
 def breaks(image_shape: tuple[int, int, int]) -> nn.ModuleList:
     raise KeyError("weights")
 
@@ -70,6 +87,11 @@ class PerImage(LocalLoss):
 
     def forward(self, pooled: Tensor, targets: Tensor) -> Tensor:
         return pooled.mean(dim=1)
+
+
+class Broken(LocalLoss):
+    def forward(self, pooled: Tensor, targets: Tensor) -> Tensor:
+        raise KeyError("weights")
 
 
 def images() -> ArrayDataset:

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from importlib.resources import files
+from types import FunctionType
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
@@ -161,11 +162,11 @@ class DataConfig(FrozenConfig):
 
 
 def _known(value: Any, field: str, names: tuple[str, ...]) -> str:
-    """Return the name of something that is known, or of user code; a class stands for its name."""
-    if isinstance(value, type):
+    """Return the name of something that is known, or of user code; a class or function gives its name."""
+    if isinstance(value, type | FunctionType) and "<" not in value.__qualname__:
         return f"{value.__module__}:{value.__qualname__}"
     if not isinstance(value, str):
-        raise ValueError(f"{field} must be a name or a class; got {short(value)}")
+        raise ValueError(f"{field} must be a name, or a class or function of a module; got {short(value)}")
     if not is_dotted(value):
         one_of(field, value, names)
     return value

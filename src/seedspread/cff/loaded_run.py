@@ -13,6 +13,7 @@ from torch import Tensor
 from seedspread.cff.config import RunConfig
 from seedspread.cff.data.augment import normalize
 from seedspread.cff.data.dataset import Split
+from seedspread.cff.identity import run_key, user_code
 from seedspread.cff.model import LayerLocal
 from seedspread.cff.training.evaluation import split_features
 from seedspread.cff.training.layerwise import LayerwiseModel, load_module, model_of
@@ -118,6 +119,12 @@ def load_run(
     """
     run = RunFolder(Path(folder))
     config, header, tensors = read_model(run)
+    names = [] if model is not None else user_code(config)
+    if names and run_key(config, str(run.result()["fingerprint"])) != header["key"]:
+        raise RecordError(
+            f"{run.path}: {' or '.join(names)} has changed since the run; restore the code, or give its "
+            "layers: load_run(folder, model=LayerLocal(...))"
+        )
     try:
         provenance = run.provenance()
         threads, recorded = int(provenance["threads"]), str(provenance.get("device", "cpu"))

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from seedspread.cff.losses import LocalLoss
-from seedspread.cff.margins import LossSpec, MarginType, Reduction, Stability
+from seedspread.cff.margins import LossSpec, Margin, MarginType, Reduction, Stability
 from seedspread.errors import one_of
 from seedspread.runs.metrics import rate_from_histogram
 
@@ -449,6 +449,10 @@ class SupConLoss(LocalLoss):
         margin_sharpness: float = 20.0,
     ) -> None:
         super().__init__()
+        if isinstance(margin_type, Margin) and margin_type.m not in (0, margin):
+            raise ValueError(
+                f"margin_type has m = {margin_type.m:g} and margin is {margin:g}: give the margin as margin"
+            )
         self.spec = LossSpec(temperature, margin, margin_type, stability, reduction, margin_sharpness)
         self.implementation = implementation
         self.on_no_positives = on_no_positives

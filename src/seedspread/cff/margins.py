@@ -11,7 +11,7 @@ from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
-from seedspread.errors import RunnerError, one_of
+from seedspread.errors import RunnerError, described, one_of
 
 if TYPE_CHECKING:  # without pydantic the loss is imported faster
     from seedspread.cff.config import RunConfig
@@ -148,16 +148,22 @@ MARGIN_TYPES = tuple(_TYPES)
 
 def margin_named(kind: "MarginType", m: float = 0.0, sharpness: float = 20.0) -> Margin:
     """Return the margin of a kind: a name, a subclass of `Margin`, or an object of one, with its fields."""
-    found: Any = kind
+    margin: Any = kind
     if isinstance(kind, str):
-        found = _TYPES.get(kind) or _of_user(kind)
-    if isinstance(found, Margin):
-        return replace(found, m=m, sharpness=sharpness)
-    if not (isinstance(found, type) and issubclass(found, Margin)):
+        margin = _TYPES.get(kind) or _of_user(kind)
+    is_class = isinstance(margin, type) and issubclass(margin, Margin)
+    if not (is_class or isinstance(margin, Margin)):
         raise RunnerError(
             f"margin_type {kind}: it must be a subclass of seedspread.Margin, or an object of one"
         )
-    return found(m, sharpness)
+    try:
+        placed: Margin = margin(m, sharpness) if is_class else replace(margin, m=m, sharpness=sharpness)
+    except TypeError as error:
+        raise RunnerError(
+            f"margin_type {kind}: it must take m and sharpness, and have fields of its own as a frozen "
+            f"dataclass with defaults ({described(error)})"
+        ) from error
+    return placed
 
 
 def _of_user(name: str) -> Any:
@@ -208,7 +214,9 @@ class LossSpec:
             raise ValueError(f"margin must be a number >= 0; got {self.margin!r}")
         if not (math.isfinite(self.margin_sharpness) and self.margin_sharpness > 0):
             raise ValueError(f"margin_sharpness must be a positive number; got {self.margin_sharpness!r}")
-        if isinstance(self.margin_type, str) and ":" not in self.margin_type:
+        if not isinstance(self.margin_type, str):
+            _ = self.of_positives  # refuses what is no margin
+        elif ":" not in self.margin_type:
             one_of("margin_type", self.margin_type, MARGIN_TYPES)
         one_of("stability", self.stability, STABILITY_MODES)
         one_of("reduction", self.reduction, REDUCTIONS)

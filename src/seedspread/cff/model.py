@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from seedspread.cff.config import GIVEN, ModelConfig, RunConfig, TrainingConfig
+from seedspread.cff.config import GIVEN, ModelConfig, RunConfig
 from seedspread.cff.data.own import ArrayDataset
 from seedspread.cff.datasets import dataset_info, is_dotted
 from seedspread.cff.losses import LayerError, LocalLoss
 from seedspread.cff.presets import check
 from seedspread.cff.user_code import digest_of, made, named
+from seedspread.errors import described, short
 from seedspread.runs.run import key_of
 
 if TYPE_CHECKING:
@@ -132,26 +133,36 @@ class LayerLocal(nn.Module):
         num_classes: int = 10,
     ) -> None:
         super().__init__()
-        self.layers = blocks if isinstance(blocks, nn.ModuleList) else nn.ModuleList(blocks)
+        if not isinstance(blocks, nn.ModuleList):
+            if not isinstance(blocks, Iterable) or not all(isinstance(one, nn.Module) for one in blocks):
+                raise LayerError(f"blocks must be an nn.ModuleList or a list of modules; got {short(blocks)}")
+            blocks = nn.ModuleList(blocks)
+        self.layers = blocks
         if not len(self.layers):
             raise LayerError("there are no layers; give one at least")
         self.pool: Callable[[Tensor], Tensor] = pool or getattr(blocks, "pool", None) or mean_pool
-        self.given_losses = self._per_layer("losses", losses)
-        self.optimizers = self._per_layer("optimizers", optimizers) or [{} for _ in self.layers]
-        for settings in self.optimizers:
-            if unknown := set(settings) - {*_OPTIMIZER}:
+        self.given_losses = self._per_layer("losses", losses, LocalLoss, "a LocalLoss, such as SupConLoss()")
+        settings = "a dict of settings, such as {'learning_rate': 1e-3}"
+        self.optimizers = self._per_layer("optimizers", optimizers, Mapping, settings)
+        self.optimizers = self.optimizers or [{} for _ in self.layers]
+        for own in self.optimizers:
+            if unknown := set(own) - {*_OPTIMIZER}:
                 raise LayerError(f"optimizers: {min(unknown)} is none of {', '.join(_OPTIMIZER)}")
-            TrainingConfig(**settings)
+            check({"training": dict(own)})
         if self.given_losses and len({(type(one).prepare, one.views) for one in self.given_losses}) > 1:
             raise LayerError("losses: all layers see one batch, so their losses must prepare it alike")
         if image_shape is not None:
             self.build(image_shape, num_classes)
 
-    def _per_layer(self, name: str, given: Any) -> list[Any]:
-        """Return what is given for each layer: copies of one thing, or the items of a list."""
+    def _per_layer(self, name: str, given: Any, kind: type, what: str) -> list[Any]:
+        """Return what is given for each layer: copies of one thing of a kind, or the items of a list."""
         if given is None:
             return []
-        if not isinstance(given, Sequence):
+        is_list = isinstance(given, Sequence) and not isinstance(given, str)
+        for one in given if is_list else [given]:
+            if not isinstance(one, kind):
+                raise LayerError(f"{name}: give {what}, or a list with one per layer; got {short(one)}")
+        if not is_list:
             return [copy.deepcopy(given) for _ in self.layers]
         if len(given) != len(self.layers):
             raise LayerError(f"{name}: there are {len(given)} for {len(self.layers)} layers")
@@ -175,12 +186,13 @@ class LayerLocal(nn.Module):
             seen = tuple(x.shape)
             try:
                 x = layer(x)
+                if not isinstance(x, Tensor):
+                    raise TypeError(f"it gives {type(x).__name__}, not one tensor")
                 pooled = self.pool(x)
             except Exception as error:
-                reason = (str(error).splitlines() or [""])[0]
-                raise LayerError(
-                    f"layer {number} cannot take {seen}: {type(error).__name__}: {reason}"
-                ) from error
+                raise LayerError(f"layer {number} cannot take {seen}: {described(error)}") from error
+            if not pooled.is_floating_point():
+                raise LayerError(f"layer {number} gives {pooled.dtype}; a loss needs floating point")
             if pooled.ndim != 2 or len(pooled) != 2:
                 raise LayerError(
                     f"layer {number} gives {tuple(x.shape)}, pooled {tuple(pooled.shape)}, for two images; a "
@@ -225,12 +237,16 @@ class LayerLocal(nn.Module):
         return result
 
     def _config(self, data: ArrayDataset | str, epochs: int, seed: int, config: RunConfig) -> RunConfig:
-        values = config.model_dump(mode="json", exclude={"runtime": {"implementation"}})
+        values = config.model_dump(mode="json")
+        if "implementation" not in config.runtime.model_fields_set:
+            del values["runtime"]["implementation"]  # a default of the paper's model
         if isinstance(data, str):
             info = dataset_info(data)
             values["data"]["name"] = data
-        else:
+        elif isinstance(data, ArrayDataset):
             info = data.info("arrays")
+        else:
+            raise LayerError(f"data must be an ArrayDataset or a dataset's name; got {type(data).__name__}")
         size = [info.image_size, info.width or info.image_size]
         shape = {"image_size": size, "channels": info.channels, "depth": len(self.layers)}
         values["model"] |= {"architecture": GIVEN} | shape

@@ -9,6 +9,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
+from seedspread.errors import described
 from seedspread.runners.contract import RunnerError
 from seedspread.runners.function import imported
 from seedspread.runners.source import Source, content_digest, source_of, unwrapped
@@ -27,8 +28,7 @@ def made(name: str, kind: type, what: str, *arguments: Any, **options: Any) -> A
         try:
             value = value(*arguments, **options)
         except Exception as error:
-            reason = (str(error).splitlines() or [""])[0]
-            raise RunnerError(f"{name} cannot be called: {type(error).__name__}: {reason}") from error
+            raise RunnerError(f"{name} cannot be called: {described(error)}") from error
     if not isinstance(value, kind):
         raise RunnerError(f"{name} gives {type(value).__name__}; it must give {what}")
     return value

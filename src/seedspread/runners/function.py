@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import cloudpickle
 
-from seedspread.errors import did_you_mean
+from seedspread.errors import described, did_you_mean
 from seedspread.runners.contract import Level, RunnerError
 from seedspread.runners.host import COLD, Host
 from seedspread.runners.own_code import (
@@ -170,8 +170,7 @@ def imported(name: str, path: str, what: str = "function") -> Any:
             raise RunnerError(f"{module_name} cannot be imported: {error}") from error
         raise RunnerError(f"there is no module {error.name!r} in {path}, nor installed") from None
     except (Exception, SystemExit) as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise RunnerError(f"{module_name} cannot be imported: {type(error).__name__}: {reason}") from error
+        raise RunnerError(f"{module_name} cannot be imported: {described(error)}") from error
     _check_not_another(module_name, path)
     value: Any = module
     for part in qualname.split("."):

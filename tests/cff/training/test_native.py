@@ -167,7 +167,7 @@ def test_products_in_bf16_are_those_of_rounded_factors(shape: tuple[int, int, in
     torch.testing.assert_close(pooled.double(), expected.detach(), rtol=1e-5, atol=1e-5)
 
 
-@needs_bf16
+@needs_native
 def test_a_cpu_without_bf16_is_refused_in_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Without:
         """Stands for the kernel on another CPU."""

@@ -26,6 +26,7 @@ from seedspread.cff.margins import layer_margins
 from seedspread.cff.model import LayerLocal, build_model
 from seedspread.cff.randomness import loss_draws
 from seedspread.cff.user_code import made
+from seedspread.errors import described
 
 _EPSILON = 1e-8
 
@@ -322,11 +323,14 @@ class LayerwiseModel:
         loss = self.losses[layer]
         if isinstance(loss, SupConLoss):
             return loss(pooled, targets, return_statistics=True)  # type: ignore[no-any-return]
-        value, of_batch = loss(pooled, targets), pooled[: len(labels)].detach()
+        try:
+            value = loss(pooled, targets)
+        except Exception as error:
+            raise LayerError(f"layer {layer}: {type(loss).__name__} failed: {described(error)}") from error
         if not isinstance(value, Tensor) or value.ndim:
             got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
             raise LayerError(f"layer {layer}: {type(loss).__name__} must return a scalar; got {got}")
-        return value, pair_statistics(of_batch, labels, self.margins[layer])
+        return value, pair_statistics(pooled[: len(labels)].detach(), labels, self.margins[layer])
 
     def autocast(self) -> torch.autocast:
         """Set the precision of the encoder's products; the losses are computed in float32 regardless."""

@@ -7,6 +7,7 @@ from seedspread.cff.config import RunConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES, features_of
 from seedspread.cff.loss import PairStatistics, pair_statistics
+from seedspread.cff.losses import LayerError
 from seedspread.cff.model import LayerLocal, ViT
 from seedspread.cff.randomness import drawn_from, step_seed
 from seedspread.cff.training.fast import FastTrainer
@@ -53,6 +54,11 @@ class AutogradTrainer(Trainer):
                 output = module(tokens)
             pooled = model.vit.pool(output)
             loss, statistics = model.loss(layer, pooled, targets, batch.labels)
+            if not loss.requires_grad:
+                raise LayerError(
+                    f"layer {layer}: its loss depends on nothing that the layer trains; a layer without "
+                    "parameters belongs into the one before"
+                )
             loss.backward()  # type: ignore[no-untyped-call]
             tokens = model.losses[layer].hand_on(output.detach())  # computed before the step
             _add(sums, layer, number, loss, model.vit, statistics)

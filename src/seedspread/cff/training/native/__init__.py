@@ -83,10 +83,11 @@ def build() -> Built:
 
 def require_bf16() -> None:
     """Raise if this machine's CPU, for which the kernel is built, cannot multiply in bf16."""
-    if not ctypes.CDLL(str(build().path)).seedspread_has_bf16():
+    built = build()
+    if not ctypes.CDLL(str(built.path)).seedspread_has_bf16():
         raise NativeError(
-            "this CPU cannot multiply in bf16 (it has no AVX-512 BF16): train with precision = fp32, or with "
-            "implementation = fast"
+            f"this CPU cannot multiply in bf16 (it has no AVX-512 BF16, or {built.compiler} cannot use it): "
+            "train with precision = fp32, or with implementation = fast"
         )
 
 
