@@ -39,10 +39,7 @@ _WORDS = {
     "rand_augment": "op num_ops magnitude",
 }
 # The name of a field, by part, and its word in descriptions where that is another one.
-_RENAMED = {
-    "data": {"validation_fraction": "validation_share"},
-    "runtime": {"micro_batch_size": "slice_images", "activation_checkpointing": "recompute"},
-}
+_RENAMED = {"data": {"validation_fraction": "validation_share"}}
 # What is no part of the identity of a run whose margin is inert.
 _SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent", "margin_warmup_epochs")
 PARENTS = ("init_from", "continue_from")
