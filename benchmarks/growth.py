@@ -90,23 +90,23 @@ def growth_chart(rows: list[dict[str, Any]]) -> Chart:
         caption="Time and memory against each size, on logarithmic axes.",
         alt="Lines of time and memory against batch, depth, tokens and classes.",
         panels=tuple(_panel(axis, [row for row in rows if row["axis"] == axis]) for axis in AXES),
-        scale="Dashed: time in proportion to the size.",
+        scale="Dashed: time in proportion to the size, from the smallest on.",
     )
 
 
 def _panel(axis: str, rows: list[dict[str, Any]]) -> Panel:
     x, seconds = floats([row[axis] for row in rows]), floats([row["seconds"] for row in rows])
     marks = [
-        Mark("rule", "", x, tuple(seconds[0] * size / x[0] for size in x)),
-        Mark("line", "seconds", x, seconds, colour=COLOURS[0], legend=True),
+        Mark("rule", "in proportion", x, tuple(seconds[0] * size / x[0] for size in x), legend=True),
+        Mark("line", "time (s)", x, seconds, colour=COLOURS[0], legend=True),
     ]
     if all(row["peak_bytes"] is not None for row in rows):
         memory = floats([row["peak_bytes"] / 1e9 for row in rows])
-        marks.append(Mark("line", "peak memory, GB", x, memory, colour=COLOURS[1], symbol=1, legend=True))
+        marks.append(Mark("line", "peak memory (GB)", x, memory, colour=COLOURS[1], symbol=1, legend=True))
     values = [value for mark in marks for value in mark.y]
     sizes = tuple((size, f"{size:g}") for size in x)
-    y = Axis(log=True, ticks=log_ticks(min(values), max(values)))
-    return Panel("", Axis(axis, log=True, ticks=sizes), y, tuple(marks))
+    y = Axis("Seconds, gigabytes", log=True, ticks=log_ticks(min(values), max(values)))
+    return Panel("", Axis(axis.capitalize(), log=True, ticks=sizes), y, tuple(marks))
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def _over_training() -> Chart:
         for k, name in enumerate(layers)
     ]
     one = Mark("rule", "", (epochs[0], epochs[-1]), (1.0, 1.0))
-    y = Axis("Subtract / clamp norm", log=True, ticks=log_ticks(0.1, 2.0), range=(0.1, 2.0))
+    y = Axis("Norm, subtract / clamp", log=True, ticks=log_ticks(0.1, 2.0), range=(0.1, 2.0))
     rate = Mark("line", "rate", epochs, floats(table["rate"]), colour=NEUTRAL)
     panels = (
         Panel("", Axis("Epoch"), y, (one, *ratios)),
@@ -78,6 +78,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
 
 
 def every_chart() -> dict[str, Chart]:
+    """Return the chart of every picture, by the picture's path."""
     own = {name: make() for name, make in PICTURES.items()}
     return own | {f"docs/evidence/{name}.png": chart for name, chart in evidence_charts().items()}
 

@@ -181,7 +181,7 @@ def test_the_picture_shows_every_run_and_which_ratio_to_quote() -> None:
     runs, ratios = audit_chart(paper()).panels
     dots = [m for m in runs.marks if m.kind == "dots" and m.x]
     assert [m.name for m in dots] == [
-        "subtract, detach", "subtract, direct", "clamp, detach", "clamp, direct",
+        "clamp, detach", "clamp, direct", "subtract, detach", "subtract, direct",
     ]  # fmt: skip
     assert sum(len(m.x) for m in dots) == 28
     assert [m.name for m in runs.marks if m.legend] == ["mean ± 1 sd", "detach", "direct"]
@@ -354,7 +354,7 @@ def test_comparisons_as_a_frame_and_a_figure() -> None:
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
     own = Figure().subplots()
     assert result.plot(own) is own.figure
-    assert [label.get_text() for label in own.get_xticklabels()] == ["ref", "a", "b"]
+    assert [label.get_text() for label in own.get_xticklabels()] == ["a", "b", "ref"]
     assert [name for _, name in result.chart().panels[1].y.ticks] == ["a vs ref", "b vs ref"]
     many = audit(table({g: list(rng.normal(size=6)) for g in "abcdefghij"}), "value", "group", "a").chart()
     assert [panel.x.title[:23] for panel in many.panels] == ["Variance ratio of value"]

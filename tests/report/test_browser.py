@@ -261,7 +261,7 @@ def test_numeric_arms_keep_their_names_on_a_phone(browser: webdriver.Chrome, tmp
             ".map(e => [e.textContent, e.getBoundingClientRect().left, e.getBoundingClientRect().right])",
             figure,
         )
-        assert [name for name, *_ in names] == ["margin =0.2917", "margin =0.4719", "margin =0.1713"]
+        assert [name for name, *_ in names] == ["margin =0.1713", "margin =0.2917", "margin =0.4719"]
         ends = "return [...document.querySelectorAll('.panel text')].map(e => e.getBoundingClientRect())"
         boxes = browser.execute_script(ends + ".map(b => [b.left, b.right, b.width]).filter(b => b[2])")
         assert [box for box in boxes if not 0 <= box[0] < box[1] <= 390] == []

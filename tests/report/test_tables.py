@@ -4,12 +4,14 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from seedspread.render.chart import Chart
+from seedspread.report.exhibits import ratios_table
 from seedspread.report.extension import ReportData
 from seedspread.report.load import load_table
 from seedspread.report.page import Report, write_figures, write_tables
-from seedspread.report.tables import ratios_table
 from tests.report.helpers import change, made_store, material_of
 
 
@@ -38,9 +40,9 @@ def test_every_comparison_is_a_line_of_the_ratios(tmp_path: Path) -> None:
     table = ratios_table(material)
     assert table is not None
     assert [row[1] for row in table.rows] == ["a vs b", "c vs b"] * 2
-    assert table.rows[0][2] == "5"
+    assert table.rows[0][6] == "5"
     runs = [r.value for r in material.settings[0].of("a")]
-    mean, sd = (float(part) for part in table.rows[0][3].split(" ± "))
+    mean, sd = (float(part) for part in table.rows[0][7].split(" ± "))
     assert mean == pytest.approx(np.mean(runs), abs=0.01)
     assert sd == pytest.approx(np.std(runs, ddof=1), rel=0.1)
 
@@ -65,3 +67,21 @@ def test_without_a_baseline_all_levels_are_compared(tmp_path: Path) -> None:
     report = Report(own_table(tmp_path, 1, baseline=None))
     assert [row[0] for row in report.tables[0].rows] == ["b vs a", "c vs a", "c vs b"]
     assert report.page()
+
+
+def test_groups_of_one_setting_are_shown_run_by_run_numbers_in_their_order(tmp_path: Path) -> None:
+    """On the first screen, the baseline among them, and once in the table of means."""
+    rng = np.random.default_rng(0)
+    rows = [(rng.normal(0, 1 + rate), rate, seed) for rate in (10, 1, 0.1) for seed in range(6)]
+    path = tmp_path / "rates.csv"
+    pd.DataFrame(rows, columns=["loss", "lr", "seed"]).to_csv(path, index=False)
+    report = Report(load_table(path, "loss", "lr", "1", None, "seed", None))
+    runs, ratios = report.first
+    assert isinstance(runs, Chart)
+    names = ["lr = 0.1", "lr = 1", "lr = 10"]
+    assert [name for _, name in runs.panels[0].x.ticks] == names
+    assert ratios.id == "ratios"
+    means = next(table for table in report.tables if table.title.startswith("Means and sds"))
+    assert [row[0] for row in means.rows] == names
+    words = report.sections[0].words
+    assert sum("Power: " in line for line in words) == 1

@@ -65,8 +65,8 @@ def test_it_stops_when_it_is_decided_and_says_so_everywhere(tmp_path: Path) -> N
     assert comparison.headline.interval is not None
     assert comparison.headline.interval.low == pytest.approx(last.low)  # in per cent there
     looks_table = next(table for table in report.tables if table.id == "study-looks-table")
-    for caption in (report.charts[0].caption, looks_table.note):
-        assert "count the looks" in caption.replace("counts", "count")
+    assert "accounts for the interim looks" in report.charts[0].caption
+    assert "count the looks" in looks_table.note.replace("counts", "count")
     page = report.page()
     assert f"The study stopped at {record.seeds} seeds per group: decided." in page
 

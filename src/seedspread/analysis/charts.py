@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
@@ -26,7 +26,7 @@ from seedspread.render.chart import (
     floats,
     log_ticks,
 )
-from seedspread.runs.levels import arm_name, block_name, stratum_name
+from seedspread.runs.levels import arm_name, block_name, in_order, stratum_name
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison
@@ -105,19 +105,23 @@ def _ratios_panel(audit: AuditResult, wide: bool, of_what: str) -> Panel:
     lines = [Line.of(c.headline, "" if one else c.title) for c in audit.comparisons]
     for f in audit.forests:
         name = f"average: {' vs '.join(forest_arms(f, audit.group))}"
-        lines.append(Line(name, f.pooled, f.interval, sets_axis=False))
+        lines.append(Line(name, f.pooled, f.interval, is_average=True))
     intervals = [c.headline.shown_interval for c in audit.comparisons if c.headline.shown_interval]
     if not intervals:
         return Panel("no ratio with an interval", Axis(), Axis(), ())
-    levels = " or ".join(sorted({f"{interval.level:.0%}" for interval in intervals}, reverse=True))
     counted = ("" if one else ", adjusted") + (", looks counted" if audit.looks else "")
     title = f"{one.title}\n{times(one.headline.ratio)} ({ends(intervals[0])})" if one else ""
-    return lines_panel(lines, f"Variance ratio{of_what} ({levels} CI{counted})", title, wide)
+    return lines_panel(lines, f"Variance ratio{of_what} ({levels_of(intervals)} CI{counted})", title, wide)
+
+
+def levels_of(intervals: Iterable[Interval | None]) -> str:
+    """`95%`; `95% or 90%` if some of the intervals decide that the spread is alike."""
+    return " or ".join(sorted({f"{i.level:.0%}" for i in intervals if i}, reverse=True))
 
 
 @dataclass(frozen=True)
 class Line:
-    """A ratio with its interval, as a line of a panel; one that does not set the axis may run off it.
+    """A ratio with its interval, as a line of a panel; an average is a diamond, and may run off the axis.
 
     `legend` is its kind, if a legend says what kinds of lines there are.
     """
@@ -128,7 +132,7 @@ class Line:
     colour: str = NEUTRAL
     label: str = ""
     legend: str = ""
-    sets_axis: bool = True
+    is_average: bool = False
 
     @classmethod
     def of(
@@ -142,7 +146,7 @@ def lines_panel(lines: Sequence[Line], axis_title: str, title: str, wide: bool =
 
     An arrow marks what lies beyond it.
     """
-    intervals = (line.interval for line in lines if line.interval and line.sets_axis)
+    intervals = (line.interval for line in lines if line.interval and not line.is_average)
     ends = [end for i in intervals for end in (i.low, i.high) if 0 < end < math.inf]
     low = max(min([*ends, 0.5]) / 1.5, 1 / _WIDEST)
     high = min(max([*ends, 2.0]) * 1.5, _WIDEST)
@@ -157,7 +161,7 @@ def lines_panel(lines: Sequence[Line], axis_title: str, title: str, wide: bool =
         name, at = line.legend or line.name, (float(position),)
         marks.append(
             Mark("interval", name, (min(max(line.ratio, low), high),), at, (line.interval.low,),
-                 (line.interval.high,), (label,), line.colour, legend=bool(line.legend))
+                 (line.interval.high,), (label,), line.colour, 2 * line.is_average, bool(line.legend))
         )  # fmt: skip
         for end, symbol, is_beyond in (
             (low, BEYOND[0], line.interval.low < low), (high, BEYOND[1], line.interval.high > high),
@@ -171,9 +175,9 @@ def lines_panel(lines: Sequence[Line], axis_title: str, title: str, wide: bool =
 
 
 def _runs_panel(audit: AuditResult, stratum: Levels) -> Panel:
-    """Every run of a stratum: a strip for each group, the baseline's first, and markers by block."""
+    """Every run of a stratum: a strip for each group, and markers by block."""
     own = [c for c in audit.comparisons if c.stratum == stratum]
-    groups = dict.fromkeys([*(c.baseline for c in own), *(c.group for c in own)])
+    groups = in_order([*(c.group for c in own), *(c.baseline for c in own)])
     every = dict.fromkeys(name for c in audit.comparisons for name in (c.baseline, c.group))
     colours = dict(zip(every, cycle(COLOURS), strict=False))
     strips = [s for group in groups for s in audit.values if (s.stratum, s.group) == (stratum, group)]

@@ -20,7 +20,7 @@ from seedspread.render.latex import tex_comment, tex_text, to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, strip_lines, to_rich
 from seedspread.render.web import for_notebook, notebook_picture
-from seedspread.runs.levels import Levels, arm_name, as_number, block_name, stratum_name
+from seedspread.runs.levels import Levels, arm_name, block_name, in_order, stratum_name
 from seedspread.stats.result import FailureModel, Summary
 
 if TYPE_CHECKING:
@@ -260,9 +260,7 @@ def _smallest_p(rows: Sequence[_Judged], most: int | None) -> list[_Judged]:
 
 def _levels(audit: AuditResult) -> list[str]:
     """Return the groups: numbers in their order, others as in the table."""
-    names = list(dict.fromkeys(name for c in audit.comparisons for name in (c.baseline, c.group)))
-    numbers = {name: as_number(name) for name in names}
-    return names if None in numbers.values() else sorted(names, key=lambda name: numbers[name] or 0.0)
+    return in_order(name for c in audit.comparisons for name in (c.baseline, c.group))
 
 
 def _summaries(audit: AuditResult) -> dict[tuple[Levels, str], Summary]:
@@ -410,14 +408,19 @@ def test_tables(c: Comparison) -> list[Table]:
     return [table for table in out if table.rows]
 
 
-def groups_table(audit: AuditResult, c: Comparison) -> Table:
-    """Seeds, runs, mean and sd of the groups; by block as well if there are some."""
-    within = len(c.cells) > 2
+def groups_table(audit: AuditResult, *comparisons: Comparison) -> Table:
+    """Seeds, runs, mean and sd of the groups of one stratum; by block as well if there are some."""
+    within = any(len(c.cells) > 2 for c in comparisons)
+    groups = {
+        s.group: (s, seeds, variance, [cell for cell in c.cells if within and cell.group == s.group])
+        for c in comparisons
+        for s, seeds, variance in zip(c.pooled, c.seeds, c.variances, strict=True)
+    }
+    names = [*(c.group for c in comparisons), *(c.baseline for c in comparisons)]
     rows: list[tuple[str, str, int, float, float | None]] = []
-    for s, seeds, variance in zip(c.pooled, c.seeds, c.variances, strict=True):
+    for s, seeds, variance, blocks in map(groups.__getitem__, in_order(names) if names[2:] else names):
         sd = None if variance is None else variance**0.5
         rows.append((arm_name(audit.group, s.group), str(seeds), s.n, s.mean, sd))
-        blocks = [cell for cell in c.cells if within and cell.group == s.group]
         rows += [(f"  {block_name(audit.blocks, b.block)}", "", b.n, b.mean, b.sd) for b in blocks]
     places = _places(min([sd for *_, sd in rows if sd], default=0.0))
     shown = [(name, k, str(n), _fixed(mean, places), _fixed(sd, places)) for name, k, n, mean, sd in rows]

@@ -16,10 +16,10 @@ from seedspread.cff.presets import check, read_config
 from seedspread.paper.values import MAIN, SETTINGS, printed, published_runs, series
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table
+from seedspread.report.exhibits import columns_beside, digits
 from seedspread.report.extension import Extension, Published, ReportData, Scale, Setting, origins
 from seedspread.report.layers import LayerBand, RunLayers, read_layers
 from seedspread.report.load import arms_of, strata
-from seedspread.report.tables import columns_beside, digits
 from seedspread.runs.studies import AuditSpec, RecordedCell
 
 # The paper's comparison: what it changes, and what it compares with.

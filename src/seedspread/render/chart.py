@@ -63,7 +63,7 @@ class Mark:
     @property
     def has_markers(self) -> bool:
         """Whether its points are shown: a line of two points is a level, one of many a curve."""
-        return self.kind != "band" and (self.kind != "line" or 2 < len(self.x) <= 12)
+        return self.kind not in ("band", "rule") and (self.kind != "line" or 2 < len(self.x) <= 12)
 
     def __post_init__(self) -> None:
         lengths = {len(v) for v in (self.x, self.y, self.low, self.high, self.labels) if v} | {len(self.x)}

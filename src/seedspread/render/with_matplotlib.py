@@ -10,7 +10,17 @@ import numpy as np
 
 from seedspread.atomic import replacing
 from seedspread.errors import reason, require_extra
-from seedspread.render.chart import Axis, Chart, Mark, Panel, PlotError, caption_of, check_picture, plain
+from seedspread.render.chart import (
+    BEYOND,
+    Axis,
+    Chart,
+    Mark,
+    Panel,
+    PlotError,
+    caption_of,
+    check_picture,
+    plain,
+)
 
 try:
     import matplotlib as mpl
@@ -22,6 +32,8 @@ except ImportError:
     raise
 
 _MARKERS = "osD^vP<>"
+# Lines in the legend, by kind of mark.
+_LINES = {"line": "-", "band": "-", "rule": "--"}
 # Each format, and what it calls the words that go with a picture.
 _WORDS = {"pdf": "Subject", "svg": "Description", "png": "Description"}
 _NO_DATE: dict[str, dict[str, str | None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
@@ -112,7 +124,7 @@ def _entry(mark: Mark) -> Line2D:
     is_band = mark.kind == "band"
     return Line2D(
         [], [], color=mark.colour, markersize=4, marker=marker, label=plain(mark.name),
-        linestyle="-" if mark.kind in ("line", "band") else "", linewidth=7 if is_band else 1.3,
+        linestyle=_LINES.get(mark.kind, ""), linewidth=7 if is_band else 1.3,
         alpha=0.35 if is_band else 1.0,
     )  # fmt: skip
 
@@ -164,4 +176,5 @@ def _draw_mark(axes: Axes, mark: Mark, axis: Axis) -> None:
         )
         axes.plot(x, y, marker, color=mark.colour, markersize=4.5)
     else:
-        axes.plot(x, y, marker, color=mark.colour, markersize=3.5, alpha=0.85)
+        is_inside = mark.symbol not in BEYOND  # an arrow stands on the edge
+        axes.plot(x, y, marker, color=mark.colour, markersize=3.5, alpha=0.85, clip_on=is_inside)

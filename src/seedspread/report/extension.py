@@ -12,7 +12,7 @@ from seedspread.errors import SeedspreadError
 from seedspread.render.chart import COLOURS, Chart
 from seedspread.render.table import Table
 from seedspread.report.layers import LayerBand, LayerBands, RunLayers, read_layers
-from seedspread.runs.levels import Levels, arm_name, block_name
+from seedspread.runs.levels import Levels, arm_name, block_name, in_order
 from seedspread.runs.metrics import Metric
 from seedspread.runs.plugins import load_plugin, plugins
 from seedspread.runs.store import RunState, State
@@ -208,6 +208,11 @@ class Setting:
     levels: tuple[tuple[str, str], ...] = ()
     crashed: tuple[Mapping[str, Any], ...] = ()
     sequential: SequentialRecord | None = None
+
+    @property
+    def in_order(self) -> list[str]:
+        """Return the arms as tables and figures list them: numbers in their order."""
+        return in_order(self.arms)
 
     def arm_title(self, arm: str) -> str:
         return arm_name(self.group, arm)

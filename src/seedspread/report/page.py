@@ -22,6 +22,7 @@ from seedspread.analysis.words import (
     counted_verdicts,
     explanations,
     failure_signs,
+    listed,
     next_steps,
     noise_lines,
     title_line,
@@ -34,7 +35,7 @@ from seedspread.render.chart import DARK, Chart, caption_of, chart_csv
 from seedspread.render.latex import to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_csv, without_empty
 from seedspread.render.web import environment, for_notebook, notebook_picture, panel_values
-from seedspread.report import figures, layers, tables
+from seedspread.report import exhibits, layers
 from seedspread.report.extension import Exhibit, ReportData, ReportError, Row, Section, Setting, origins
 from seedspread.runs.store import FINISHED
 
@@ -45,6 +46,10 @@ _POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
     "font-src data:; connect-src {connect}; base-uri 'none'; form-action 'none'"
 )
+
+
+# Ratios of one setting that are drawn beside its runs on the first screen.
+_MOST_BESIDE = 16
 
 
 def _advice(data: ReportData, pairs: list[Row]) -> Iterator[str]:
@@ -71,34 +76,38 @@ def _caveats(data: ReportData) -> Iterator[str]:
         total, crashed = sum(counts.values()), len(s.crashed)
         open_ = sum(n for state, n in counts.items() if state not in (*FINISHED, "failed"))
         by_arm = Counter(r.arm for r in s.runs)
-        finished = ", ".join(f"{s.arm_title(arm)}: {by_arm[arm]}" for arm in s.arms)
+        finished = listed([f"{by_arm[arm]} of {s.arm_title(arm)}" for arm in s.in_order])
         if s.why:
             yield f"{s.title}: {s.why}{f' ({open_} runs to go)' if open_ else ''}."
         elif open_:
             yield (
-                f"{s.title}: {open_} of {total} runs are not finished ({finished} are); numbers will change."
+                f"{s.title}: {open_} of {total} runs are not finished; these are: {finished}. Numbers will "
+                "change."
             )
         if s.sequential is not None and not s.sequential.stopped:
             yield f"{s.title}: {standing(s.sequential)}"
         if crashed:
             yield (
                 f"{s.title}: {crashed} of {total} runs ended with an error and count as failed; spread and "
-                f"means are of the others ({finished})."
+                f"means are those of the others, {finished}."
             )
         if (others := counts["failed"] - crashed) > 0:
             yield (
-                f"{s.title}: {others} of {total} runs were ended or refused, which says nothing of them, and "
-                f"are left out ({finished} finished)."
+                f"{s.title}: {others} of {total} runs were stopped or refused and are left out; finished: "
+                f"{finished}."
             )
     yield from data.problems
 
 
 def _first_screen(data: ReportData, pairs: list[Row]) -> list[Exhibit | None]:
-    """Return the runs beside the ratio, and means and sds; of several comparisons, their ratios."""
-    if len(pairs) == 1:
-        ((s, c),) = pairs
-        return [figures.spread_chart(s), tables.groups(s, c)]
-    return [*figures.answer_charts(data), tables.ratios_table(data)]
+    """Return the runs of one setting beside its ratios, and means and sds; of several the ratios."""
+    if len(data.settings) == 1 and len(pairs) <= _MOST_BESIDE:
+        (s,) = data.settings
+        return [
+            exhibits.spread_chart(s),
+            exhibits.groups(s) if len(pairs) == 1 else exhibits.ratios_table(data),
+        ]
+    return [*exhibits.answer_charts(data), exhibits.ratios_table(data)]
 
 
 def _counted(pairs: list[Row]) -> Sequence[tuple[str, str]]:
@@ -121,10 +130,10 @@ def sections(data: ReportData, shown: Set[str] = frozenset(), *, alone: bool = F
         alone: whether there is one comparison, whose verdict is there too.
     """
     profiles = (Section(s.id, s.name, exhibits=_shown(layers.charts(data, s))) for s in data.settings)
-    parameters = Section("parameters", "Every parameter", exhibits=_shown([tables.parameters(data)]))
-    planned = _shown([tables.runs_by_state(data), tables.failures(data)])
+    parameters = Section("parameters", "Every parameter", exhibits=_shown([exhibits.parameters(data)]))
+    planned = _shown([exhibits.runs_by_state(data), exhibits.failures(data)])
     out = [
-        *(_about_setting(s, alone) for s in data.settings),
+        *(_about_setting(s, alone, len(data.settings) == 1) for s in data.settings),
         Section("layers", "Saturation and gradients", folds=tuple(fold for fold in profiles if fold.all)),
         Section("datasets", "Across settings", exhibits=tuple(_averages(data))),
         Section("setup", "What was run", (), planned, (parameters,) if parameters.all else ()),
@@ -151,24 +160,29 @@ def _averages(data: ReportData) -> Iterator[Table]:
         yield replace(averages_table(audit), id=f"averages{ending}", title=f"Averages of {audit.value}")
 
 
-def _about_setting(s: Setting, alone: bool) -> Section:
-    words = [] if alone else [c.verdict for c in s.comparisons]
+def _about_setting(s: Setting, alone: bool, only: bool) -> Section:
+    several = len(s.comparisons) > 1
+    words = [f"{title_of_many(s.comparisons)}."] if several and not only else []
     words += [f"{s.why[0].upper()}{s.why[1:]}."] if s.why else []
-    for c in s.comparisons:
-        words += [] if alone else [f"{label}: {text.rstrip('.')}." for label, text in asides(c)]
+    beside = [[f"{label}: {text.rstrip('.')}." for label, text in asides(c)] for c in s.comparisons]
+    shared = [line for line in beside[0] if all(line in lines for lines in beside)] if several else []
+    for c, lines in zip(s.comparisons, beside, strict=True):
+        own = [line for line in lines if line not in shared]
+        words += [] if alone else [" ".join([c.verdict, *own])] if several else [c.verdict, *own]
         words += [*failure_signs(c), *noise_lines(c)]
+    words += shared
     words += [standing(s.sequential)] if s.sequential is not None else []
     why = [f"The headline is the {c.headline.method}: {c.headline.why}." for c in s.comparisons[:1]]
     why += [line for c in s.comparisons for line in explanations(c)]
     folds = (
         Section(s.id, "Every test, why it was used and what it assumes", tuple(why), tuple(_audit_tables(s))),
-        Section(s.id, "The folder of each run", exhibits=_shown([tables.folders(s)])),
+        Section(s.id, "The folder of each run", exhibits=_shown([exhibits.folders(s)])),
     )
     return Section(
         s.id,
-        "Every run and test" if alone else s.title,
+        "Every run and test" if only else s.title,
         tuple(words),
-        _shown([figures.spread_chart(s), *tables.of_setting(s)]),
+        _shown([exhibits.spread_chart(s), *exhibits.of_setting(s)]),
         tuple(fold for fold in folds if fold.all),
     )
 
@@ -213,9 +227,9 @@ class Report:
         self.verdicts = [(s.title, c.verdict) for s, c in pairs]
         self.advice = list(_advice(data, pairs))
         self.caveats = list(_caveats(data))
-        exhibits = [*self.first, *(e for s in self.sections for e in s.all)]
-        self.charts = [e for e in exhibits if isinstance(e, Chart)]
-        self.tables = [e for e in exhibits if isinstance(e, Table)]
+        every = [*self.first, *(e for s in self.sections for e in s.all)]
+        self.charts = [e for e in every if isinstance(e, Chart)]
+        self.tables = [e for e in every if isinstance(e, Table)]
 
     def page(self, version: str = "") -> str:
         """Return the whole page; with a version it is a live one that asks its server for a newer one."""

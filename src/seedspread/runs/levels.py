@@ -70,3 +70,10 @@ def counted_runs(count: int) -> str:
 def several(given: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return one name, several or none as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given or ())
+
+
+def in_order(levels: Iterable[str]) -> list[str]:
+    """Return levels without repeats: numbers in their order, others as they come."""
+    names = list(dict.fromkeys(levels))
+    numbers = {name: as_number(name) for name in names}
+    return names if None in numbers.values() else sorted(names, key=lambda name: numbers[name] or 0.0)

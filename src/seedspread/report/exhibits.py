@@ -1,18 +1,135 @@
-"""The tables of the page, with published values beside its own."""
+"""Figures and tables of the page: runs, ratios, means, with published values beside its own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from seedspread.analysis import sequential
 from seedspread.analysis.audit_result import Comparison
+from seedspread.analysis.charts import (
+    Dots,
+    Line,
+    arm_marks,
+    arms_axis,
+    arms_of,
+    axis_title,
+    levels_of,
+    lines_panel,
+)
 from seedspread.analysis.display import groups_table, mean_and_sd
-from seedspread.analysis.words import ends, p_value, two
+from seedspread.analysis.words import between, ends, look_title, number, p_value, seed_counts, times, two
+from seedspread.render.chart import GREY, NEUTRAL, Axis, Chart, Mark, Panel
 from seedspread.render.table import Column, Table
-from seedspread.report.extension import Point, ReportData, Setting, origins
+from seedspread.report.extension import Point, ReportData, Row, Setting, origins, questions
 from seedspread.runs.levels import joined_levels
 from seedspread.runs.store import STATES
 from seedspread.stats.result import Summary
+
+
+def spread_chart(s: Setting) -> Chart | None:
+    """Draw every run, means and ±1 sd bands; beside them the ratios with their intervals."""
+    if not s.runs:
+        return None
+    axis = replace(arms_axis([s.arm_title(arm) for arm in s.in_order]), title=s.group)
+    marks: list[Mark] = []
+    means = []
+    for i, (arm, runs) in enumerate((arm, s.of(arm)) for arm in s.in_order):
+        if not runs:
+            continue
+        values = [r.value for r in runs]
+        spread = f", from {min(values):.4g} to {max(values):.4g}" if len(values) > 1 else ""
+        means.append(f"{s.arm_title(arm)}: {len(values)} runs, mean {np.mean(values):.4g}{spread}")
+        summary = next((p for c in s.comparisons for p in c.pooled if p.group == arm), None)
+        mean, sd = (summary.mean, summary.sd) if summary else (float(np.mean(values)), None)
+        dots = [
+            Dots(s.block_title(block), [r.value for r in own], tuple(map(s.label, own)))
+            for block, own in ((block, s.of(arm, block)) for block in s.blocks)
+        ]
+        marks += arm_marks(s.arm_title(arm), i, s.colour(arm), mean, sd, dots)
+    panels = [Panel("Every run", axis, Axis(axis_title(s.metric)), tuple(marks))]
+    drawn = [c for c in s.comparisons if c.headline.shown_interval]
+    if drawn:
+        intervals = [c.headline.shown_interval for c in drawn]
+        alone = f"{arms_of(drawn[0])}: {times(drawn[0].headline.ratio)} ({ends(intervals[0])})"
+        lines = [Line.of(c.headline, arms_of(c) if len(drawn) > 1 else "") for c in drawn]
+        title = "" if len(drawn) > 1 else alone
+        panels.append(lines_panel(lines, f"Variance ratio ({levels_of(intervals)} CI)", title))
+    looks = next((c.headline.looks for c in s.comparisons if c.headline.looks), None)
+    adjusted = f", {_adjusted(drawn)}" if _adjusted(drawn) else ""
+    counted = f" It accounts for the interim looks ({look_title(looks)})." if looks else ""
+    return Chart(
+        f"{s.id}-spread",
+        f"Spread over seeds: {s.name}",
+        "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio, each "
+        f"seed counted once, with the interval that decides the verdict{adjusted}.{counted}",
+        f"{s.metric.label} of every run by group. {'; '.join(means)}.",
+        tuple(panels),
+        s.origin,
+        s.beside.follows("spread"),
+        height=max(1.0, 0.3 + 0.09 * len(drawn)),
+    )
+
+
+def answer_charts(data: ReportData) -> list[Chart]:
+    """Draw every comparison's ratio, one figure per question."""
+    out: list[Chart] = []
+    for rows in questions(data):
+        drawn = [(s, c) for s, c in rows if c.headline.ratio and c.headline.shown_interval]
+        # Comparisons in which runs fail cannot be judged by a ratio, and stand below the rest.
+        drawn.sort(key=lambda row: row[1].failures is not None)
+        if drawn:
+            out.append(_answer_chart(drawn, f"answer-{len(out) + 1}" if out else "answer"))
+    if len(out) < 2:
+        return out
+    about = [chart.panels[0].x.title.removeprefix("Variance ratio, ") for chart in out]
+    return [replace(chart, title=f"{chart.title}: {x}") for chart, x in zip(out, about, strict=True)]
+
+
+def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
+    s, c = drawn[0]
+    failing = any(c.failures for _, c in drawn)
+    lines = [
+        Line.of(
+            c.headline,
+            f"{s.name}\n{arms_of(c)}, {seed_counts(c.seeds)}",
+            GREY if c.failures else NEUTRAL,
+            f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_adjusted)}",
+            ("runs fail or form two clusters" if c.failures else "all runs succeed") if failing else "",
+        )
+        for s, c in drawn
+    ]
+    arms = {c.arm_name for _, c in drawn}
+    one = len({c.group for _, c in drawn}) == 1
+    compared = arms_of(c) if one else f"each {s.group} over {c.baseline_name}"
+    metric = "" if s.metric.name == "accuracy" else f" ({s.metric.title or s.metric.name})"
+    ratios = "; ".join(f"{s.name}, {_ratio_words(c)}" for s, c in drawn)
+    level = levels_of(c.headline.shown_interval for _, c in drawn)
+    adjusted = _adjusted([c for _, c in drawn])
+    accounted = [f"Intervals are {adjusted}."] if adjusted else []
+    accounted += ["They account for interim looks."] if any(c.headline.looks for _, c in drawn) else []
+    return Chart(
+        chart_id,
+        "Variance ratios",
+        f"Right of 1, {arms.pop() if len(arms) == 1 else f'the {s.group} named first'} spreads more than "
+        f"{c.baseline_name}; left of 1, less. An interval ({level}) that contains 1 leaves the direction "
+        f"open. {' '.join(accounted)}",
+        f"Variance ratios with their intervals ({level}). {ratios}.",
+        (lines_panel(lines, f"Variance ratio, {compared}{metric}", ""),),
+        origins([s for s, _ in drawn]),
+        height=0.45 + 0.14 * len(drawn),
+    )
+
+
+def _adjusted(comparisons: Sequence[Comparison]) -> str:
+    """Return `adjusted for 3 comparisons`; empty if each is judged by itself."""
+    families = sorted({c.family for c in comparisons if c.family > 1})
+    return f"adjusted for {' or '.join(map(str, families))} comparisons" if families else ""
+
+
+def _ratio_words(c: Comparison) -> str:
+    return f"{arms_of(c)}: {number(c.headline.ratio)} {between(c.headline.shown_interval)}"
 
 
 def digits(value: float | None, places: int) -> str:
@@ -32,16 +149,17 @@ def columns_beside(names: Sequence[str], *settings: Setting) -> tuple[Column, ..
 def of_setting(s: Setting) -> list[Table | None]:
     """Return the tables of a setting's own section; with a publication's, in its form."""
     published = [factorial(s), pooled(s)] if s.beside.name else []
-    own = [groups(s, c) for c in s.comparisons] if not s.beside.name else []
+    own = [] if s.beside.name else [groups(s)]
     return [looks_table(s), *own, *published, per_seed(s)]
 
 
-def groups(s: Setting, c: Comparison) -> Table | None:
-    """Return seeds, runs, mean and sd of a comparison's groups, by block too if there are some."""
-    if s.audit is None:
+def groups(s: Setting) -> Table | None:
+    """Return seeds, runs, mean and sd of the setting's groups, by block too if there are some."""
+    if s.audit is None or not s.comparisons:
         return None
-    name = f"{s.id}-groups-{s.comparisons.index(c)}"
-    return replace(groups_table(s.audit, c), id=name, title=f"Means and sds: {c.title}")
+    title = s.comparisons[0].title if len(s.comparisons) == 1 else s.name
+    table = groups_table(s.audit, *s.comparisons)
+    return replace(table, id=f"{s.id}-groups", title=f"Means and sds: {title}")
 
 
 def looks_table(s: Setting) -> Table | None:
@@ -83,7 +201,7 @@ def _of_setting(
 def factorial(s: Setting) -> Table | None:
     """Return mean, sd and variance of every cell."""
     summaries = {(c.group, c.block): c for comparison in s.comparisons for c in comparison.cells}
-    cells = sorted(summaries.values(), key=lambda c: (s.arms.index(c.group), c.block))
+    cells = sorted(summaries.values(), key=lambda c: (s.in_order.index(c.group), c.block))
     if len({c.block for c in cells}) < 2:
         return None
     named = [(f"{c.group}/{joined_levels(c.block)}", c) for c in cells]
@@ -96,7 +214,7 @@ def pooled(s: Setting) -> Table | None:
     if not summaries:
         return None
     note = f"Runs of all levels of {s.block} together: n counts runs, not seeds" if len(s.blocks) > 1 else ""
-    named = [(arm, summaries[arm]) for arm in s.arms if arm in summaries]
+    named = [(arm, summaries[arm]) for arm in s.in_order if arm in summaries]
     return _summaries(s, "pooled", "Each group", (s.group,), named, note)
 
 
@@ -109,7 +227,7 @@ def per_seed(s: Setting) -> Table | None:
     extra = max(0, max((len(values) for values in published.values()), default=0) - len(seeds))
     rows: list[tuple[str, ...]] = []
     muted = set()
-    for arm in s.arms:
+    for arm in s.in_order:
         for block in s.blocks:
             runs = {r.seed: r for r in s.of(arm, block)}
             if not runs:
@@ -130,7 +248,7 @@ def per_seed(s: Setting) -> Table | None:
 
 def folders(s: Setting) -> Table | None:
     """Return a line per run with the name of its folder in the store."""
-    runs = [run for arm in s.arms for run in s.of(arm) if run.key]
+    runs = [run for arm in s.in_order for run in s.of(arm) if run.key]
     rows = tuple((s.condition(r.arm, r.block), r.seed, _shown(s, r), r.key) for r in runs)
     columns = tuple(map(Column, ("condition", "seed", s.metric.label, "folder")))
     return Table(f"{s.id}-folders", f"Folders: {s.name}", columns, rows) if rows else None
@@ -141,23 +259,24 @@ def _shown(s: Setting, run: Point | None) -> str:
 
 
 def ratios_table(data: ReportData) -> Table | None:
-    """Return every comparison in a row: means and sds, the variance ratio, its interval, p, the verdict."""
+    """Return every comparison in a row: the variance ratio, its interval, p, the verdict, means and sds."""
     pairs = [(s, c) for s in data.settings for c in s.comparisons]
     if not pairs:
         return None
     rows = [
-        (s.name, f"{c.arm_name} vs {c.baseline_name}", " and ".join(dict.fromkeys(map(str, c.seeds))),
-         *map(mean_and_sd, c.pooled), two(c.headline.ratio), ends(c.headline.shown_interval),
-         p_value(c.p_adjusted), c.word)
+        (s.name, f"{c.arm_name} vs {c.baseline_name}", two(c.headline.ratio),
+         ends(c.headline.shown_interval), p_value(c.p_adjusted), c.word,
+         " and ".join(dict.fromkeys(map(str, c.seeds))), *map(mean_and_sd, c.pooled))
         for s, c in pairs
     ]  # fmt: skip
-    level = next((s.audit.level for s, _ in pairs if s.audit is not None), 0.95)
-    heads = ["setting", "comparison", "seeds", "group", "baseline", "ratio", f"{level:.0%} CI", "p"]
+    level = levels_of(c.headline.shown_interval for _, c in pairs)
+    heads = ("setting", "comparison", "ratio", f"{level} CI".lstrip(), "p", "verdict", "seeds")
     note = "Mean ± sd over runs; the variance ratio counts each seed once"
-    note += "; p and interval adjusted where several are judged together" if len(pairs) > 1 else ""
+    if adjusted := _adjusted([c for _, c in pairs]):
+        note += f"; p and interval are {adjusted}"
     if any(c.headline.looks for _, c in pairs):
-        note += "; where a study was looked at while it grew, p and interval count the looks"
-    columns = tuple(map(Column, [*heads, "verdict"]))
+        note += "; p and interval account for interim looks"
+    columns = (*map(Column, heads), Column("group", "mean ± sd"), Column("baseline", "mean ± sd"))
     if len({s.id for s, _ in pairs}) == 1:  # a column of one name says nothing
         columns, rows = columns[1:], [row[1:] for row in rows]
     where = origins([s for s, _ in pairs])
