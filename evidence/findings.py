@@ -1,12 +1,15 @@
 """What the published runs say to each study's question."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from scipy import stats
 
 from evidence.plan import evidence_plan
 from evidence.tables import FOLDER, published_runs
@@ -15,7 +18,7 @@ from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.runs.levels import level_name
 from seedspread.runs.run import Run
 from seedspread.runs.store import Store
-from seedspread.stats.seed_summaries import Correlation, seed_correlation
+from seedspread.stats.result import Interval
 from seedspread.study.spec import StudySpec
 
 _RATE, _MEAN_RATE = "clamp_activation_rate.0", "mean_clamp_activation_rate.0"
@@ -133,6 +136,39 @@ def unplanned(found: Finding) -> list[Comparison]:
         audit(table[table[spec.group].isin(pair)], "accuracy", spec.group, pair[1]).comparisons[0]
         for pair in combinations(arms, 2)
     ]
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Pearson's r over seeds; `interval` (Fisher's z) is None with fewer than four seeds."""
+
+    r: float
+    interval: Interval | None
+    seeds: int
+
+
+def seed_correlation(
+    seeds: Sequence[str], x: Sequence[float], y: Sequence[float], level: float = 0.95
+) -> Correlation | None:
+    """Return the correlation over seeds of two values per run; None with fewer than three seeds.
+
+    Runs with a NaN are left out.
+    """
+    runs: dict[str, list[tuple[float, float]]] = {}
+    for seed, *both in zip(seeds, x, y, strict=True):
+        if not any(map(math.isnan, both)):
+            runs.setdefault(seed, []).append((both[0], both[1]))
+    means = np.array(
+        [[math.fsum(v) / len(v) for v in zip(*runs[seed], strict=True)] for seed in sorted(runs)]
+    )
+    if len(means) < 3 or (np.ptp(means, axis=0) == 0).any():
+        return None
+    pearson = stats.pearsonr(*means.T)
+    interval = None
+    if len(means) > 3:
+        ends = pearson.confidence_interval(level)
+        interval = Interval(float(ends.low), float(ends.high), level)
+    return Correlation(float(pearson.statistic), interval, len(means))
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ def test_many_comparisons_fit_a_screen_and_cut_no_number(width: int) -> None:
     result = audited([9.0, 1.0, 30.0], groups="abc", seeds=6)
     text = result.to_text(width=width)
     assert max(map(len, text.splitlines())) <= width
-    assert len(text.splitlines()) <= (25 if width >= 80 else 26)
+    assert len(text.splitlines()) <= (25 if width >= 80 else 32)  # means and ratios apart
     assert "…" not in text
     for c in result.comparisons:
         assert f"{c.headline.ratio:.2g}" in text

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from evidence.estimates import estimated, net, paper_over
-from evidence.findings import Finding, compared, findings, rates_and_outcomes
+from evidence.findings import Finding, compared, findings, rates_and_outcomes, seed_correlation
 from evidence.plan import ALL, LOCAL_RULES, PRECISION, SOURCES, STUDIES
 from evidence.saturated import saturated
 from evidence.sources import is_source, sources
@@ -191,3 +191,28 @@ def test_readme_quotes_the_runs() -> None:
     for study, name in (("margin", "clamp"), ("dose", "clamp, 0.8")):
         ratio, interval = re.findall(r"×(\S+) (\(95% CI .*?\))", one_of(study, name)[1].verdict)[0]
         assert f"{ratio} {interval}" in readme
+
+
+def test_it_is_scipys_of_seed_means_with_fishers_interval() -> None:
+    rng = np.random.default_rng(1)
+    seeds = [str(i) for i in range(8) for _ in range(2)]
+    x, y = rng.normal(size=16), rng.normal(size=16)
+    correlation = seed_correlation(seeds, list(x), list(y))
+    assert correlation is not None
+    means = x.reshape(8, 2).mean(axis=1), y.reshape(8, 2).mean(axis=1)
+    r = stats.pearsonr(*means).statistic
+    assert correlation.r == pytest.approx(r)
+    assert correlation.seeds == 8
+    half = stats.norm.ppf(0.975) / np.sqrt(8 - 3)
+    assert correlation.interval is not None
+    assert (correlation.interval.low, correlation.interval.high) == pytest.approx(
+        (np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half))
+    )
+
+
+def test_too_few_seeds_and_values_that_do_not_vary_have_none() -> None:
+    assert seed_correlation(["1", "2"], [1, 2], [1, 2]) is None
+    assert seed_correlation(["1", "2", "3"], [1, 1, 1], [1, 2, 3]) is None
+    three = seed_correlation(["1", "2", "3"], [1, 2, 3], [1, 2, 4])
+    assert three is not None
+    assert three.interval is None

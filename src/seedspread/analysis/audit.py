@@ -402,13 +402,9 @@ def take_look(
     record: studies.SequentialRecord,
     metrics: tuple[Metric, ...] = (),
 ) -> studies.LookRecord:
-    """The next look: the headline of every comparison, and whether the study stops.
+    """Take the next look: the headline of every comparison on the first metric, and whether the study stops.
 
-    Args:
-        table: one row per run.
-        spec: what is compared; the first metric is what is judged.
-        record: the looks so far.
-        metrics: as the study declares them.
+    `record` contains the looks so far; `metrics` are those that the study declares.
     """
     number, value = len(record.looks) + 1, spec.values[0]
     sizes = record.spec.sizes

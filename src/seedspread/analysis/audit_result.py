@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 
 from seedspread.analysis import display, words
-from seedspread.analysis.charts import audit_chart, comparison_chart
+from seedspread.analysis.charts import NO_RATIO, audit_chart, methods_panel
 from seedspread.analysis.display import Answer, Block, Dots, Heading, Note
 from seedspread.analysis.samples import Strip, Versus
 from seedspread.render.chart import Chart
-from seedspread.runs.levels import Levels, arm_name, joined_levels
+from seedspread.runs.levels import Levels, arm_name, joined_levels, settings_in_order
 from seedspread.runs.metrics import Metric
 from seedspread.stats.result import (
     Better,
@@ -107,7 +107,8 @@ class Comparison(Versus, display.Result):
 
     def chart(self) -> Chart:
         """The ratio by every method that has an interval."""
-        return comparison_chart(self)
+        panel = methods_panel(self, self.title) or NO_RATIO
+        return Chart("comparison", "", "", "", (panel,), self.title, height=0.7)
 
     def __repr__(self) -> str:
         return f"<Comparison {self.title}: {self.word}>"
@@ -171,6 +172,13 @@ class AuditResult(display.Result):
     looks: InterimLook | None = None
     omnibus: ManyGroups | None = None
 
+    @property
+    def in_order(self) -> list[Comparison]:
+        """The comparisons, those of numeric levels in numeric order."""
+        order = settings_in_order((*c.stratum, c.group, c.baseline) for c in self.comparisons)
+        places = {levels: place for place, levels in enumerate(order)}
+        return sorted(self.comparisons, key=lambda c: places[*c.stratum, c.group, c.baseline])
+
     def strips(self, c: Comparison) -> list[Strip]:
         """The values of a comparison: the baseline's, then the group's."""
         return [
@@ -212,9 +220,7 @@ class AuditResult(display.Result):
         shown = None if width is None else display.MOST_ROWS if details else _ON_A_SCREEN
         several_pairs = len({(c.group, c.baseline) for c in self.comparisons}) > 1
         if width and several_pairs and len({c.stratum for c in self.comparisons}) > 1 and not details:
-            yield display.means_table(self, shown)
-            if len({c.baseline for c in self.comparisons}) > 1:
-                yield display.matrix_table(self, width, _ON_A_SCREEN)
+            yield from display.means_and_ratios(self, width, _ON_A_SCREEN)
         else:
             yield from display.overview_tables(self, shown, p=details or width is None)
             left = 0 if shown is None else len(self.comparisons) - shown

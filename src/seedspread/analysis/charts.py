@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 HEADLINE = "headline"
 _SEED_UNIT = (HEADLINE, "seed_jackknife", "pitman_morgan")
 _SHOWN = (*_SEED_UNIT, "f")
+NO_RATIO = Panel("no ratio with an interval", Axis(), Axis(), ())
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
 # Strata and groups of which every run is drawn, and lines of a forest, that can be read in one picture.
 _MOST_DRAWN, _MOST_GROUPS, MOST_LINES = 6, 8, 80
@@ -53,12 +54,6 @@ class Dots:
     block: str
     values: Sequence[float]
     labels: tuple[str, ...] = ()
-
-
-def comparison_chart(c: Comparison) -> Chart:
-    """The ratio of one comparison by every method."""
-    panel = methods_panel(c, c.title) or Panel("no ratio with an interval", Axis(), Axis(), ())
-    return Chart("comparison", "", "", "", (panel,), c.title, height=0.7)
 
 
 def audit_chart(audit: AuditResult, methods: bool = False) -> Chart:
@@ -108,7 +103,7 @@ def _ratios_panel(audit: AuditResult, wide: bool, of_what: str) -> Panel:
         lines.append(Line(name, f.pooled, f.interval, is_average=True))
     intervals = [c.headline.shown_interval for c in audit.comparisons if c.headline.shown_interval]
     if not intervals:
-        return Panel("no ratio with an interval", Axis(), Axis(), ())
+        return NO_RATIO
     counted = ("" if one else ", adjusted") + (", looks counted" if audit.looks else "")
     title = f"{one.title}\n{times(one.headline.ratio)} ({ends(intervals[0])})" if one else ""
     return lines_panel(lines, f"Variance ratio{of_what} ({levels_of(intervals)} CI{counted})", title, wide)

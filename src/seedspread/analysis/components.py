@@ -411,7 +411,7 @@ def _split(
         is_there = baseline is not None and kept[last].name == level_name(baseline)
         pairs = [(i, last) for i in range(last)] if is_there else None
         title = stratum_name(runs.columns.by, name) if name else ""
-        pairs = pairs or list(combinations(range(len(splits)), 2))
+        pairs = pairs or [(later, earlier) for earlier, later in combinations(range(len(splits)), 2)]
         found = [compare_splits(title, splits[i], splits[j], level) for i, j in pairs]
         compared = tuple(c for c in found if c is not None)
         out.append(Components(name, tuple(s.group for s in splits), compared, title))

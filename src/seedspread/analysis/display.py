@@ -20,7 +20,7 @@ from seedspread.render.latex import tex_comment, tex_text, to_latex
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, strip_lines, to_rich
 from seedspread.render.web import for_notebook, notebook_picture
-from seedspread.runs.levels import Levels, arm_name, block_name, in_order, stratum_name
+from seedspread.runs.levels import Levels, arm_name, block_name, in_order, joined_levels, settings_in_order
 from seedspread.stats.result import FailureModel, Summary
 
 if TYPE_CHECKING:
@@ -118,10 +118,13 @@ class Result:
         out = StringIO()
         own = {"force_terminal": True, "color_system": color} if color else {"color_system": None}
         console = Terminal(file=out, width=width, legacy_windows=False, **own)
-        for block in self.page(width, details, explain):
+        blocks = list(self.page(width, details, explain))
+        for before, block in zip([None, *blocks], blocks, strict=False):
+            if isinstance(block, Note) and isinstance(before, Answer):
+                console.print()
             _print(console, block)
         text = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
-        return re.sub(r"\n{3,}", "\n\n", text)
+        return re.sub(r"\n{3,}", "\n\n", text).rstrip("\n")
 
     def to_markdown(self, details: bool = False) -> str:
         """For a README or an issue."""
@@ -203,7 +206,7 @@ def _print(console: Terminal, block: Block) -> None:
         case Note(text):
             console.print(Text(text, style="dim"))
         case str():
-            console.print(Text(block))
+            console.print(Text("\n".join(_wrapped(block, console.width))))
         case _:
             if block.title:
                 console.print()
@@ -259,7 +262,6 @@ def _smallest_p(rows: Sequence[_Judged], most: int | None) -> list[_Judged]:
 
 
 def _levels(audit: AuditResult) -> list[str]:
-    """Return the groups: numbers in their order, others as in the table."""
     return in_order(name for c in audit.comparisons for name in (c.baseline, c.group))
 
 
@@ -280,15 +282,12 @@ def _figures(audit: AuditResult, rows: Sequence[Comparison], p: bool) -> tuple[l
 
 
 def overview_tables(audit: AuditResult, most: int | None = None, p: bool = True) -> list[Table]:
-    """Mean ± sd of every group, and the variance ratio of every comparison.
+    """Return mean ± sd of every group, and the variance ratio of every comparison, with or without p values.
 
-    Args:
-        audit: what was compared.
-        most: comparisons to show at most, those with the smallest p values; None for all.
-        p: whether there is room for the p values.
+    Of more than `most` comparisons, those with the smallest p values are shown.
     """
     first, pairs = audit.comparisons[0], {(c.group, c.baseline) for c in audit.comparisons}
-    rows = _smallest_p(audit.comparisons, most)
+    rows = _smallest_p(audit.in_order, most)
     headings, cells = _figures(audit, rows, p)
     adjusted = f", adjusted for {first.family} comparisons" if first.family > 1 else ""
     if len(pairs) == 1:  # a row for each dataset
@@ -296,7 +295,7 @@ def overview_tables(audit: AuditResult, most: int | None = None, p: bool = True)
         names = [first.arm_name, first.baseline_name]
         names = names if max(map(len, names)) <= _SHORT else ["group", "baseline"]
         lines = [
-            (stratum_name(c.by, c.stratum) or c.arm_name, *map(mean_and_sd, c.pooled), *figures)
+            (joined_levels(c.stratum) or c.group, *map(mean_and_sd, c.pooled), *figures)
             for c, figures in zip(rows, cells, strict=True)
         ]
         title = f"{audit.value}: mean ± sd, and the variance ratio, {over}{adjusted}"
@@ -308,8 +307,7 @@ def overview_tables(audit: AuditResult, most: int | None = None, p: bool = True)
         found = {name: s for (_, name), s in _summaries(audit).items()}
         kept = [name for name in _levels(audit) if name in shown]
         means = words.aligned([mean_and_sd(found[name]) for name in kept])
-        titles = [arm_name(audit.group, name) for name in kept]
-        lines = [(title, m, *shown[n]) for title, n, m in zip(titles, kept, means, strict=True)]
+        lines = [(name, mean, *shown[name]) for name, mean in zip(kept, means, strict=True)]
         title = f"{audit.value}: the variance ratio over {first.baseline_name}{adjusted}"
         return [table_of(title, (audit.group, "mean ± sd", *headings), lines, "overview")]
     lines = [(c.title, *figures) for c, figures in zip(rows, cells, strict=True)]
@@ -318,32 +316,42 @@ def overview_tables(audit: AuditResult, most: int | None = None, p: bool = True)
 
 
 def means_table(audit: AuditResult, most: int | None = None) -> Table:
-    """Mean ± sd: a row for each dataset and a column for each group, or a row for each group.
-
-    If all have one baseline, the variance ratio over it stands beside, with a star for YES.
-    """
+    """Mean ± sd: a row for each dataset and a column for each group, or a row for each group."""
     found, levels = _summaries(audit), _levels(audit)
-    strata = list(dict.fromkeys(stratum for stratum, _ in reversed(found)))
-    title, family = f"{audit.value}: mean ± sd", audit.comparisons[0].family
+    strata, title = settings_in_order(stratum for stratum, _ in reversed(found)), f"{audit.value}: mean ± sd"
     if len(strata) == 1:
-        rows = [(arm_name(audit.group, name), mean_and_sd(found[strata[0], name])) for name in levels]
+        rows = [(name, mean_and_sd(found[strata[0], name])) for name in levels]
         return table_of(title, (audit.group, "mean ± sd"), rows[:most], "means")
-    ratios = {}
-    if len({c.baseline for c in audit.comparisons}) == 1:
-        over = audit.comparisons[0].baseline_name
-        adjusted = f", adjusted for {family} comparisons" if family > 1 else ""
-        title += f", and the variance ratio over {over} (* YES{adjusted})"
-        for c in audit.comparisons:
-            ratios[c.stratum, c.group] = f" {words.times(c.headline.ratio)}{'*' * (c.word == 'YES')}"
     lines = [
-        (
-            stratum_name(audit.by, s),
-            *(mean_and_sd(found[s, n]) + ratios.get((s, n), "") if (s, n) in found else "" for n in levels),
-        )
+        (joined_levels(s), *(mean_and_sd(found[s, n]) if (s, n) in found else "" for n in levels))
         for s in strata[:most]
     ]
     names = [arm_name(audit.group, name) for name in levels]
     return table_of(title, (", ".join(audit.by), *names), lines, "means")
+
+
+def means_and_ratios(audit: AuditResult, width: int, most: int) -> list[Table]:
+    """Mean ± sd and variance ratios of several datasets: in one table if there is room, else in two."""
+    means, ratios = means_table(audit, most), matrix_table(audit, width, most)
+    over = audit.comparisons[0].baseline_name
+    by_pair = dict(
+        zip((column.text for column in ratios.columns), zip(*ratios.rows, strict=True), strict=True)
+    )
+    columns = []
+    for column, cells in zip(means.columns, zip(*means.rows, strict=True), strict=True):
+        columns.append((column.text, *cells))
+        if found := by_pair.get(f"{column.text} vs {over}"):
+            columns.append(("ratio", *found))
+    needed = sum(max(map(len, column)) + 3 for column in columns) - 1
+    if (
+        len({c.baseline for c in audit.comparisons}) > 1
+        or len(columns) < 2 * len(means.columns) - 2
+        or needed > width
+    ):
+        return [means, ratios]
+    title = f"{means.title}, and the variance ratio over {over} (* YES, after adjustment)"
+    headings, *rows = zip(*columns, strict=True)
+    return [table_of(title, headings, rows, "means")]
 
 
 def averages_table(audit: AuditResult) -> Table:
@@ -369,8 +377,8 @@ def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
     """Ratios of all pairs: datasets (rows) by pairs (columns), with a star for YES; the first that fit."""
     pairs = list(dict.fromkeys((c.arm_name, c.baseline_name) for c in audit.comparisons))
     cells = {(c.stratum, (c.arm_name, c.baseline_name)): c for c in audit.comparisons}
-    strata = list(dict.fromkeys(c.stratum for c in audit.comparisons))
-    names = [stratum_name(audit.by, stratum) for stratum in strata]
+    strata = settings_in_order(c.stratum for c in audit.comparisons)
+    names = list(map(joined_levels, strata))
     room = width - max(map(len, names)) - 6
     kept: list[tuple[str, str]] = []
     for pair in pairs:
@@ -420,7 +428,7 @@ def groups_table(audit: AuditResult, *comparisons: Comparison) -> Table:
     rows: list[tuple[str, str, int, float, float | None]] = []
     for s, seeds, variance, blocks in map(groups.__getitem__, in_order(names) if names[2:] else names):
         sd = None if variance is None else variance**0.5
-        rows.append((arm_name(audit.group, s.group), str(seeds), s.n, s.mean, sd))
+        rows.append((s.group, str(seeds), s.n, s.mean, sd))
         rows += [(f"  {block_name(audit.blocks, b.block)}", "", b.n, b.mean, b.sd) for b in blocks]
     places = _places(min([sd for *_, sd in rows if sd], default=0.0))
     shown = [(name, k, str(n), _fixed(mean, places), _fixed(sd, places)) for name, k, n, mean, sd in rows]
@@ -441,13 +449,16 @@ def _fixed(value: float | None, places: int | None) -> str:
 
 def _tests_table(title: str, c: Comparison, about: str, estimate: str | None) -> Table:
     """What fits a terminal: a note only where it stands for something that is missing."""
+    tests = [t for t in c.tests if t.about == about]
+    if estimate == "ratio":
+        estimates, intervals = words.aligned([words.two(t.estimate) for t in tests]), words.ends
+    else:
+        estimates, intervals = [words.minus(words.number(t.estimate)) for t in tests], words.span
     rows = []
-    for t in c.tests:
-        if t.about != about:
-            continue
+    for t, value in zip(tests, estimates, strict=True):
         met = {True: "met", False: "not met", None: "not testable" if t.assumes else "-"}[t.assumptions_met]
         note = t.note if t.p is None and t.interval is None else ""
-        cells = (words.minus(words.number(t.estimate)), words.span(t.interval)) if estimate else ()
+        cells = (value, intervals(t.interval)) if estimate else ()
         rows.append((words.test_name(t), words.p_value(t.p), *cells, met, note))
     level = next((t.interval.level for t in c.tests if t.interval), 0.95)
     columns = (estimate, f"{level:.0%} CI") if estimate else ()
@@ -468,9 +479,10 @@ def components_tables(stratum: Components, level: float) -> list[Table]:
     rows = (row for group in stratum.groups for row in _group_rows(group))
     tables = [table_of("Variances", ("component", "variance", f"{level:.0%} CI", "sd", "share", "p"), rows)]
     for found in stratum.comparisons:
+        ratios = words.aligned([words.two(c.ratio) for c in found.components])
         lines = [
-            (c.name, words.number(c.ratio), words.span(c.ratio_interval), words.p_value(c.p))
-            for c in found.components
+            (c.name, ratio, words.ends(c.ratio_interval), words.p_value(c.p))
+            for c, ratio in zip(found.components, ratios, strict=True)
         ]
         headings = ("component", "variance ratio", f"{level:.0%} CI", "p")
         tables.append(table_of(found.title, headings, lines))
@@ -481,20 +493,20 @@ def _group_rows(group: GroupComponents) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
             f"{group.title}: {c.name}",
-            words.number(c.variance),
-            words.span(c.interval),
-            words.number(c.variance**0.5),
+            words.two(c.variance),
+            words.ends(c.interval),
+            words.two(c.variance**0.5),
             f"{c.share:.0%}",
             words.p_value(c.p),
         )
         for c in group.components
     ]
-    total = words.number(group.total), words.span(group.interval), words.number(group.total**0.5)
+    total = words.two(group.total), words.ends(group.interval), words.two(group.total**0.5)
     rows.append((f"{group.title}: total", *total, "-", "-"))
     if group.floor is not None:
         name = f"{group.title}: test set{', at most' if group.floor.is_bound else ''}"
         share = f"{group.floor.floor / group.total:.0%}" if group.total > 0 else "-"
-        rows.append((name, words.number(group.floor.floor), "-", "-", share, "-"))
+        rows.append((name, words.two(group.floor.floor), "-", "-", share, "-"))
     return rows
 
 

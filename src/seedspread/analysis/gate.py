@@ -14,7 +14,7 @@ import pandas as pd
 from seedspread.analysis.audit import metric_of_runs
 from seedspread.analysis.display import Answer, Block, Note, Result
 from seedspread.analysis.sets import RunSet, join
-from seedspread.analysis.words import p_phrase, p_value, signed, two
+from seedspread.analysis.words import p_phrase, p_value, two
 from seedspread.render.table import Column, Table
 from seedspread.runs.levels import arm_name, counted_runs, several, stratum_name
 from seedspread.runs.metrics import Better, Metric, direction_of
@@ -25,7 +25,7 @@ from seedspread.stats.failures import fisher_p, no_better
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.headline import FEWEST_SEEDS, headlines
 from seedspread.stats.tolerance import Bound, MeanTest
-from seedspread.tables.check import check_runs
+from seedspread.tables.check import check_runs, in_one_group
 from seedspread.tables.from_store import study_runs
 from seedspread.tables.question import (
     SET,
@@ -117,6 +117,10 @@ class Gate:
             return "-"
         places = 1 - floor(log10(self.past.sd or abs(value) / 100 or 1.0))
         return f"{value:.{min(max(places, 0), 10)}f}".replace("-", "−")
+
+    def change(self, value: float | None) -> str:
+        """Return a difference with its sign."""
+        return f"{'+' * (value is not None and value > 0)}{self.digits(value)}"
 
     @property
     def bound(self) -> str:
@@ -230,15 +234,15 @@ class GateResult(Result):
                 for s in (g.new, g.past)
             )
             why = "; ".join([self.claim(g), *self.cautions(g)])
-            change = "-" if g.difference is None else signed(g.difference)
-            rows.append((g.word, g.title, new, past, change, p_value(g.p_adjusted), g.bound, why))
+            difference = g.change(g.difference)
+            rows.append((g.word, g.title, new, past, difference, p_value(g.p_adjusted), g.bound, why))
         return Table("gate", f"Gate: {self.word}", tuple(map(Column, headings)), tuple(rows))
 
 
 def _difference(g: Gate, rules: Rules) -> str:
-    ends = " to ".join(map(signed, g.interval or ()))
     covered = 1 - (2 - rules.two_sided) * rules.alpha
-    return f"{signed(g.difference or 0.0)} ({covered:.0%} t interval {ends})"
+    change, *ends = map(g.change, (g.difference, *(g.interval or ())))
+    return f"{change} ({covered:.0%} t interval {' to '.join(ends)})"
 
 
 def _failed(sample: Sample) -> str:
@@ -527,10 +531,7 @@ def _set_of(
     if question.value is None:
         named = listed(table.frame.columns)
         raise TableError(f"which column of {table.name} has the results? Name it with --value ({named})")
-    if question.group is None:
-        question = replace(question, group=SET)
-        table = replace(table, frame=table.frame.assign(**{SET: "runs"}))
-    runs = check_runs(table, question, better)
+    runs = check_runs(*in_one_group(table, question, "runs"), better)
     value = runs.columns.value
     if not (rules.two_sided or better or runs.better or direction_of(value)) and not (
         runs.store and declared_metric(Store(runs.store), value)

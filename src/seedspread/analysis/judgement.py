@@ -180,11 +180,8 @@ def forests(
 ) -> tuple[Forest, ...]:
     """Return one for each pair that meets in several datasets: within one, comparisons share runs.
 
-    Args:
-        comparisons: of all strata.
-        level: of the intervals.
-        strips: the runs; a stratum that repeats those of an earlier one is left out.
-        estimates: of each comparison; without them, normal ones with the headlines' intervals.
+    A dataset that repeats the runs (`strips`) of an earlier one is left out. Without `estimates` of the
+    comparisons, normal ones with the headlines' intervals stand in.
     """
     repeated = repeated_runs(strips)
     pairs: dict[tuple[str, str], list[tuple[Comparison, LogRatioEstimate | None]]] = {}

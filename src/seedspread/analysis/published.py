@@ -13,11 +13,21 @@ import pandas as pd
 from scipy import stats
 
 from seedspread.analysis.audit_result import AuditResult
-from seedspread.analysis.display import MOST_ROWS, Answer, Block, Heading, Note, Result, table_of
+from seedspread.analysis.display import (
+    MOST_ROWS,
+    Answer,
+    Block,
+    Heading,
+    Note,
+    Result,
+    mean_and_sd,
+    table_of,
+)
 from seedspread.analysis.judgement import word_of
 from seedspread.analysis.words import aligned, ci, difference, ends, p_phrase, p_value, signed, times, two
 from seedspread.errors import spoken
 from seedspread.render.table import Table
+from seedspread.runs.levels import arm_name
 from seedspread.stats import planning
 from seedspread.stats.classic import f_interval, f_p_value
 from seedspread.stats.dispersion import degrees_of_freedom
@@ -37,8 +47,8 @@ EXCESS_KURTOSIS = 2.0
 _POWER, _MOST_SEEDS = 0.8, 10_001
 _COLUMNS = "columns"
 ASSUMED = (
-    f"F intervals{{}}: degrees of freedom for an excess kurtosis of {EXCESS_KURTOSIS:g} (normal values have "
-    "0), ends widened by the rounding of the sds."
+    f"F intervals{{}}, widened for heavy tails (an excess kurtosis of {EXCESS_KURTOSIS:g}; normal values "
+    "have 0) and for the rounding of the sds."
 )
 UNCHECKED = "Only means and sds are known: pairs, outliers, failed runs and repeated seeds cannot be checked."
 
@@ -434,7 +444,7 @@ def review(result: "PublishedResult | AuditResult") -> str:
         interval, word, enough = c.headline.shown_interval, c.word, None
         with suppress(BudgetError, ValueError, OverflowError):  # too many to plan for
             enough = max(planning.seeds_for(max(ratio, 1 / ratio))[0], FEWEST_SEEDS) if ratio else None
-        sides = [f"{side.group} {side.mean:.4g} ± {two(side.sd)}" for side in c.pooled]
+        sides = [f"{arm_name(c.factor, side.group)} {mean_and_sd(side)}" for side in c.pooled]
     else:
         p = min(result.comparisons, key=lambda c: c.p)
         title, n, ratio, detectable = p.title, p.seeds, p.ratio, p.detectable

@@ -10,7 +10,15 @@ import numpy as np
 from seedspread.analysis.display import Answer, Block, Heading, Note, Result, table_of
 from seedspread.analysis.judgement import word_of
 from seedspread.analysis.samples import arms_by_stratum
-from seedspread.analysis.words import many_groups_sentence, p_phrase, p_value, sd_ends, sd_phrase, three
+from seedspread.analysis.words import (
+    aligned,
+    many_groups_sentence,
+    p_phrase,
+    p_value,
+    sd_ends,
+    sd_phrase,
+    three,
+)
 from seedspread.render.table import Table
 from seedspread.runs.levels import arm_name, stratum_name
 from seedspread.stats.dispersion import FEWEST_IN_CELL, Dispersion, pooled_sd, sd_of
@@ -18,7 +26,7 @@ from seedspread.stats.groups import Group
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.result import Estimate, ManyGroups, Word
 from seedspread.stats.variance_ratio import LogEstimate
-from seedspread.tables.check import check_runs
+from seedspread.tables.check import check_runs, in_one_group
 from seedspread.tables.question import SET, Question, Rows, TableError, listed, with_known_arguments
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.run_table import RunTable
@@ -108,8 +116,10 @@ class SdResult(Result):
 
     def tables(self) -> list[Table]:
         """A row for each answer, if there are several."""
+        sds = aligned([three(a.sd.value) for a in self.found])
         rows = [
-            (a.of, str(a.seeds), three(a.sd.value), sd_ends(a.sd), p_value(a.p), a.word) for a in self.found
+            (a.of, str(a.seeds), sd, sd_ends(a.sd), p_value(a.p), a.word)
+            for a, sd in zip(self.found, sds, strict=True)
         ]
         heads = ("", "seeds", "sd", "CI", "p", "verdict")
         title = f"{self.question} Adjusted for {len(rows)} answers"
@@ -166,9 +176,7 @@ def audit_sd(
         raise TableError("the level must lie between 0.5 and 1, and equivalence must be a factor above 1")
     question = Question.of(value, group, None, block, seed, by, **rows)
     read = read_table(table, question)
-    if group is None and value is not None:
-        question, read = replace(question, group=SET), replace(read, frame=read.frame.assign(**{SET: SET}))
-    runs = check_runs(read, question)
+    runs = check_runs(*in_one_group(read, question, SET))
     units, many = _sds(runs, name == "sigma", level, equivalence)
     if not units:
         raise TableError(f"no group of {runs.source} has two seeds with different values, so there is no sd")

@@ -24,7 +24,7 @@ from seedspread.runs.metrics import Better, Metric
 from seedspread.stats.headline import headline_from, without_estimate
 from seedspread.stats.result import Headline, Word
 from seedspread.stats.variance_ratio import LogRatioEstimate, difference
-from seedspread.tables.check import check_runs, missing_seeds, with_baseline
+from seedspread.tables.check import check_runs, in_one_group, missing_seeds, with_baseline
 from seedspread.tables.columns import coded
 from seedspread.tables.question import SET, Question, TableError
 from seedspread.tables.read import Table as ReadTable
@@ -340,15 +340,9 @@ def compare_tables(
     better: Better | None = None,
     recorded: Sequence[str] = (),
 ) -> CompareResult:
-    """The same question of each table; the first is what the others are compared with.
+    """Ask the same question of named tables; the others are compared with the first.
 
-    Args:
-        tables: by name.
-        question: of each; without a group a table is one sample.
-        level: of the intervals.
-        equivalence: by which factor variances, or ratios of them, may differ and count as alike.
-        better: which direction is better; by default what the tables and the value's name tell.
-        recorded: notes on what the sets' studies record.
+    Without a group each table is one sample. `recorded` are notes on what the sets' studies record.
     """
     audit.check_options(level, equivalence=equivalence)
     sets, notes = [], []
@@ -396,12 +390,7 @@ def _set_of(
     name: str, table: ReadTable, question: Question, better: Better | None
 ) -> tuple[RunSet, list[str]]:
     """A table's runs, and notes that name it."""
-    if question.group is None and question.value is not None:
-        question = replace(question, group=SET)
-        table = replace(table, frame=table.frame.assign(**{SET: name}))
-    runs = check_runs(table, question, better)
-    if runs.frame.empty:
-        raise TableError(f"{runs.source} has no run with a value")
+    runs = check_runs(*in_one_group(table, question, name), better)
     metric, told = audit.metric_of_runs(runs, None, better, accuracies=False)
     return RunSet(name, runs, metric), [*(f"{name}: {note}" for note in runs.notes), *told]
 

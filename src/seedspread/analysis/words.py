@@ -91,6 +91,8 @@ def probability(value: float) -> str:
 
 
 _ALPHA = 0.05
+# Correlation of shared seeds that makes a comparison much more precise.
+_CORRELATED = 0.5
 # Of a variance: what most of it is, and what is worth naming; of a difference that is shown: what is little.
 _MOSTLY, _WORTH_NAMING, _LITTLE = 2 / 3, 0.1, 0.2
 # Why components cannot be had.
@@ -187,8 +189,8 @@ def two(value: float | None) -> str:
     """Two significant digits: `0.094`, `1.0`, `6.8`, `50`, `140`."""
     if value is None or not np.isfinite(value):
         return "-" if value is None or math.isnan(value) else "∞"
-    if value == 0 or abs(value) < 1e-5 or abs(value) >= 1e6:
-        return f"{value:.0e}" if value else "0"
+    if value == 0 or abs(value) < 1e-4 or abs(value) >= 1e6:
+        return f"{value:.1e}" if value else "0"
     rounded = float(f"{value:.2g}")
     places = max(1 - math.floor(math.log10(abs(rounded))), 0)
     return f"{rounded:,.{places}f}"
@@ -230,7 +232,14 @@ def times(ratio: float | None) -> str:
 
 def ends(interval: Interval | None) -> str:
     """`1.5 to 50`."""
-    return "-" if interval is None else f"{two(interval.low)} to {two(interval.high)}"
+    return "-" if interval is None else f"{_end(interval.low)} to {_end(interval.high)}"
+
+
+def _end(ratio: float) -> str:
+    """Two digits, or as many as show on which side of 1 it lies: `1.02`."""
+    if two(ratio) != "1.0" or ratio == 1:
+        return two(ratio)
+    return f"{ratio:.{min(-math.floor(math.log10(abs(ratio - 1))), 6)}f}"
 
 
 def ci(interval: Interval) -> str:
@@ -382,7 +391,10 @@ def asides(c: Comparison) -> list[tuple[str, str]]:
         out.append(("Means", means_sentence(c.arm_name, c.means, c.better)))
     if c.detectable is not None:
         enough = seed_counts((max(c.seeds[0], FEWEST_SEEDS), max(c.seeds[1], FEWEST_SEEDS)))
-        out.append(("Power", f"{enough} reliably detect only ratios above {two(c.detectable)}"))
+        power = f"{enough} reliably detect only ratios above {two(c.detectable)}"
+        if c.word == "YES" and c.headline.pairs and abs(r := c.paired_correlation or 0.0) > _CORRELATED:
+            power += f", or smaller ones if shared seeds correlate, as here (r = {minus(f'{r:.2f}')})"
+        out.append(("Power", power))
     h = c.headline
     if h.looks and h.shrunken and h.looks.number < len(h.looks.sizes) and c.word == "YES":
         shrunken = f"{times(h.shrunken.ratio)} ({ends(h.shrunken.interval)})"
@@ -462,7 +474,7 @@ def explanations(c: Comparison) -> list[str]:
     lines = []
     for t in c.tests:
         df = f" ({', '.join(f'{d:.3g}' for d in t.df)} df)" if t.df else ""
-        statistic = "" if t.statistic is None else f"statistic {t.statistic:.3g}{df}; "
+        statistic = "" if t.statistic is None else f"statistic {minus(f'{t.statistic:.3g}')}{df}; "
         p = "" if t.p is None else f"p {p_value(t.p)}; "
         met = {True: "met", False: "not met", None: "not testable here"}[t.assumptions_met]
         note = f" {t.note[0].upper()}{t.note[1:]}." if t.note else ""
@@ -523,14 +535,14 @@ def foot(audit: AuditResult) -> str:
 
 def counted(audit: AuditResult) -> list[tuple[Word, str]]:
     """How many comparisons have which verdict, with the names of a few: a line for each verdict."""
-    every = audit.comparisons
+    every = audit.in_order
     alone = len({(c.group, c.baseline) for c in every}) == 1
     names = [stratum_name(c.by, c.stratum) if alone and c.stratum else c.title for c in every]
     found = counted_verdicts(list(zip(names, every, strict=True)))
     if audit.omnibus is None or not omnibus_leads(audit):
         return found
     lead = (audit.omnibus.word, many_groups_sentence(audit.omnibus))
-    return [lead, *(line for line in found if line[0] != "CAN'T TELL")]
+    return [lead, *(found if any(word != "CAN'T TELL" for word, _ in found) else [])]
 
 
 def omnibus_leads(audit: AuditResult) -> bool:
@@ -564,7 +576,9 @@ def _why_not(rows: Sequence[Comparison]) -> str:
         return f": fewer than {FEWEST_SEEDS} seeds per group"
     known = [(c.detectable, max(min(c.seeds), FEWEST_SEEDS)) for c in rows if c.detectable]
     few_ = sum(min(c.seeds) < FEWEST_SEEDS for c in rows)
-    said = f" ({max(known)[1]} seeds detect only ratios above {two(max(known)[0])})" if known else ""
+    ratio, most = max(known, default=(0.0, 0))
+    unless = ", unless shared seeds correlate" if any(c.headline.pairs for c in rows) else ""
+    said = f" ({most} seeds reliably detect only ratios above {two(ratio)}{unless})" if known else ""
     return f"{said}; {few_:,} of them have only {seeds} seeds" if few_ else said
 
 
@@ -593,7 +607,7 @@ def _place(component: Component | ComponentContrast) -> str:
 def group_sentence(group: GroupComponents) -> str:
     """`clamp: mostly between seeds (81% of a variance of 1.1, p = 0.007)`."""
     if not group.components:
-        total = f"; the variance is {number(group.total)}" if group.interval else ""
+        total = f"; the variance is {two(group.total)}" if group.interval else ""
         return f"{group.title}: {group.note}{total}.{_noise_share(group)}"
     ordered = sorted(group.components, key=lambda c: -c.variance)
     first, note = ordered[0], f" {group.note[0].upper()}{group.note[1:]}." if group.note else ""
@@ -601,7 +615,7 @@ def group_sentence(group: GroupComponents) -> str:
     if first.share >= _MOSTLY:
         p = "" if first.p is None else f", {p_phrase(first.p)}"
         share = "all" if first.share == 1 else "mostly"
-        where = f"{share} {_place(first)} ({first.share:.0%} of a variance of {number(group.total)}{p})"
+        where = f"{share} {_place(first)} ({first.share:.0%} of a variance of {two(group.total)}{p})"
     return f"{group.title}: {where}.{note}{_noise_share(group)}"
 
 
@@ -611,9 +625,9 @@ def _noise_share(group: GroupComponents) -> str:
         return ""
     examples = f"{noise.test_size:,} test examples"
     if noise.floor >= group.total:
-        return f" It is no larger than what {examples} account for by chance ({number(noise.floor)})."
+        return f" It is no larger than what {examples} account for by chance ({two(noise.floor)})."
     most = "at most " if noise.is_bound else ""
-    return f" {examples} account for {most}{number(noise.floor)} of it ({noise.floor / group.total:.0%})."
+    return f" {examples} account for {most}{two(noise.floor)} of it ({noise.floor / group.total:.0%})."
 
 
 def comparison_sentence(title: str, contrasts: Sequence[ComponentContrast]) -> str:

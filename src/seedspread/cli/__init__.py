@@ -2,8 +2,6 @@
 
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Annotated, Any, NoReturn
 
@@ -13,7 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from seedspread.cli import analyze, data, paper, study
 from seedspread.cli import report as reporting
 from seedspread.cli.options import described, option, say
-from seedspread.errors import SeedspreadError, in_terminal, printable
+from seedspread.errors import SeedspreadError, in_terminal
 from seedspread.version import __version__
 
 # A command line for each command, as one would type it.
@@ -112,29 +110,11 @@ def without_type(params: Any) -> Any:
 _DEBUG = "--debug"
 
 
-@contextmanager
-def _printable_usage_errors() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if isinstance(message := getattr(error, "message", None), str):
-            error.message = printable(message)  # type: ignore[attr-defined]
-        raise
-
-
 class _Commands(TyperGroup):
-    """Explains mistyped arguments, which may be names of files, without their control characters."""
+    """A group of commands, whose flags show no type."""
 
     def get_params(self, ctx: Any) -> Any:
         return without_type(super().get_params(ctx))
-
-    def make_context(self, *args: Any, **extra: Any) -> Any:
-        with _printable_usage_errors():
-            return super().make_context(*args, **extra)
-
-    def invoke(self, ctx: Any) -> Any:
-        with _printable_usage_errors():
-            return super().invoke(ctx)
 
 
 class _SwallowedError(Exception):
@@ -234,7 +214,7 @@ def main() -> None:
             # A terminal that knows no dots gets question marks, not a traceback.
             stream.reconfigure(errors="replace")
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except _SwallowedError as carrier:
         _fail(carrier.__cause__ or carrier)
     except (Exception, KeyboardInterrupt) as error:
@@ -252,6 +232,12 @@ def _fail(error: BaseException) -> NoReturn:
         message = str(error)
     elif isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         message = f"{error.filename}: {error.strerror}"
+    elif hasattr(error, "format_message") and hasattr(error, "exit_code"):  # mistyped options and arguments
+        if not (message := error.format_message()):  # without a command the help is printed already
+            sys.exit(error.exit_code)
+        ctx = getattr(error, "ctx", None)
+        message = message.removesuffix(".")
+        message += f" (see {ctx.command_path} --help)" if ctx else ""
     else:
         what = SeedspreadError(f"unexpected {type(error).__name__}{f': {error}' if str(error) else ''}")
         where = "" if _debugging.get() else f"; run again with {_DEBUG} to see where"

@@ -141,7 +141,7 @@ def audit(
     elif methods:
         from seedspread.analysis.methods import methods as described
 
-        say("\n".join(described(result, latex=form == "latex") for result in results), end="")
+        say_prose("\n".join(described(result, latex=form == "latex") for result in results).rstrip("\n"))
     elif review:
         for place, result in enumerate(results):
             say("\n" * (place > 0), end="")
@@ -359,33 +359,23 @@ def components(
     from seedspread.analysis.components import components as split
 
     check_forms(form)
-    value, group, baseline, block, by = asked.one_value, asked.group, asked.baseline, asked.block, asked.by
     # The study that is named, or all that ask the same.
-    alone = study is None and group is not None
+    alone = study is None and asked.group is not None
     recorded = None if alone else _question(table, study, asked, together=True)
+    (value, *_), compared = _comparison(table, recorded.spec if recorded else None, asked)
     runs: str | pd.DataFrame = table
-    if recorded is not None:  # what the study of a store is about
-        spec = recorded.spec
-        group, baseline, value = spec.group, baseline or spec.baseline, value or spec.values[0]
-        block, by = block or list(spec.blocks), by or [name for name in spec.strata if name != "study"]
+    if recorded is not None:
+        compared["by"] = [name for name in compared["by"] or () if name != "study"]
         # A run that several studies name is one run of its group.
-        runs = recorded.table.drop_duplicates(["key", group, *block, *by])
+        columns = [compared["group"], *(compared["block"] or ()), *compared["by"]]
+        runs = recorded.table.drop_duplicates(["key", *columns])
+    if value is None and Path(table).exists():
+        raise SeedspreadError(f"which column of {table} has the results? Name it with --value")
     result = split(
-        runs, value or _default_value(table), group, block, seed, stream, by,
-        baseline=baseline, test_size=test_size, level=level, **asked.rows,
+        runs, value or "accuracy", seed=seed, stream=stream, **compared,
+        test_size=test_size, level=level, **asked.rows,
     )  # fmt: skip
     say_result(result, form, as_json=json)
-
-
-def _default_value(table: str) -> str:
-    """Of a store the accuracy; what is not there is found out by whoever reads it."""
-    from seedspread.runs.store import is_store
-    from seedspread.tables.question import TableError
-
-    path = Path(table)
-    if is_store(path) or not (path.exists() or ":" in table):
-        return "accuracy"
-    raise TableError(f"which column of {table} has the results? Name it with --value")
 
 
 _GATE = (
@@ -454,23 +444,16 @@ def curves(
 
     if out:
         is_csv(out)  # refuses what cannot be written, before the work
-    runs, compared = _compared(table, study, asked)
+    recorded = _question(table, study, asked)
+    _, compared = _comparison(table, recorded.spec if recorded else None, asked)
+    del compared["baseline"]
     result = run_curves(
-        runs, metric, compared["group"], compared["block"], asked.seed, compared["by"], step=step,
+        recorded.table if recorded else table, metric, seed=asked.seed, **compared, step=step,
         level=level, where=asked.where, metric_column=asked.metric_column, sheet=asked.sheet,
     )  # fmt: skip
     if out:
         result.write(out)
     say_result(result, "text", as_json=json)
-
-
-def _compared(
-    table: str, study: str | None, asked: TableOptions
-) -> "tuple[str | pd.DataFrame, dict[str, Any]]":
-    """Return the runs and what is compared; what was left out is taken from the study of a store."""
-    recorded = _question(table, study, asked)
-    _, compared = _comparison(table, recorded.spec if recorded else None, asked)
-    return recorded.table if recorded else table, compared
 
 
 def collect(

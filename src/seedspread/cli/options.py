@@ -190,19 +190,7 @@ def with_options(
 
 # What follows an option in a help: by its type, and for a text by its name.
 _WORDS = {int: "N", float: "X", Path: "PATH"}
-_COLUMNS = (
-    "value",
-    "group",
-    "block",
-    "by",
-    "seed",
-    "metric_column",
-    "last",
-    "best",
-    "stream",
-    "item",
-    "step",
-)
+_COLUMNS = "value group block by seed metric_column last best stream item step".split()
 _NAMED = dict.fromkeys(_COLUMNS, "COLUMN") | {"baseline": "LEVEL", "wide": "PATTERN", "where": "CONDITION"}
 
 
@@ -302,7 +290,8 @@ def say(text: object, *, err: bool = False, end: str = "\n") -> None:
 def say_prose(text: str) -> None:
     """Prints sentences, on a terminal in lines that end between words; a pipe gets them whole."""
     width = shutil.get_terminal_size().columns
-    say(textwrap.fill(text, width, break_on_hyphens=False) if sys.stdout.isatty() else text)
+    lines = (textwrap.fill(line, width, break_on_hyphens=False) for line in text.splitlines())
+    say("\n".join(lines) if sys.stdout.isatty() else text)
 
 
 def say_json(values: Any) -> None:

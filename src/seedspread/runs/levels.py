@@ -62,6 +62,15 @@ def as_number(level: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def settings_in_order(every: Iterable[Levels]) -> list[Levels]:
+    """Return settings without repeats: numbers in their order, others as they come."""
+    names = list(dict.fromkeys(every))
+    numbers = {levels: [as_number(level) for level in levels] for levels in names}
+    if any(None in own for own in numbers.values()):
+        return names
+    return sorted(names, key=lambda levels: [number or 0.0 for number in numbers[levels]])
+
+
 def counted_runs(count: int) -> str:
     """`1 run`, `3 runs`."""
     return "1 run" if count == 1 else f"{count} runs"
@@ -74,6 +83,4 @@ def several(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 def in_order(levels: Iterable[str]) -> list[str]:
     """Return levels without repeats: numbers in their order, others as they come."""
-    names = list(dict.fromkeys(levels))
-    numbers = {name: as_number(name) for name in names}
-    return names if None in numbers.values() else sorted(names, key=lambda name: numbers[name] or 0.0)
+    return [level for (level,) in settings_in_order((level,) for level in levels)]

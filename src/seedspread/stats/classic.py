@@ -36,12 +36,7 @@ def f_test(
 ) -> TestResult:
     """Test the ratio of pooled variances, as if every run were independent.
 
-    Args:
-        group: runs of one group.
-        baseline: runs of the other.
-        level: of the interval.
-        normal: whether the values are normal; None if unknown.
-        independent: whether all runs are; None if unknown.
+    `normal` and `independent` say whether the data are; None if that is unknown.
     """
     contradicted = normal is False or independent is False
     both_met = False if contradicted else True if normal and independent else None
@@ -100,11 +95,8 @@ Effect = tuple[float | None, tuple[float, ...]]
 def two_way(cells: list[tuple[int, int, Floats]]) -> list[Effect] | str:
     """Return F and df of the first factor, the second, and their interaction (Type II), or why not.
 
-    The fits work on cell means weighted by cell sizes, which gives the same sums of squares as the runs and
-    does not grow with them.
-
-    Args:
-        cells: (level of the first factor, level of the second, values) of each cell that is not empty.
+    A cell is a level of each factor and its values. The fits work on cell means weighted by cell sizes, which
+    gives the same sums of squares as the runs and does not grow with them.
     """
     sizes = np.array([len(values) for _, _, values in cells], dtype=float)
     means = np.array([values.mean() for _, _, values in cells])
@@ -147,17 +139,18 @@ def welch(group: Group, baseline: Group, level: float, independent: bool | None)
         assumes="means roughly normal, independent runs",
         assumptions_met=unless_contradicted(independent),
     )
-    x, y = group.values, baseline.values
-    difference = float(x.mean() - y.mean())
-    if len(x) < 2 or len(y) < 2:
-        return replace(blank, estimate=difference, note="a group has a single run")
-    if np.ptp(x) == 0 and np.ptp(y) == 0:
-        return replace(blank, estimate=difference, note="neither group has any spread")
-    return t_test(blank, x, y, level)
+    return _t_test(blank, group.values, baseline.values, level, "run")
 
 
-def t_test(blank: TestResult, x: Floats, y: Floats, level: float, *, paired: bool = False) -> TestResult:
+def _t_test(
+    blank: TestResult, x: Floats, y: Floats, level: float, unit: str, *, paired: bool = False
+) -> TestResult:
     """Complete `blank` by Welch's or the paired t test of (n,) and (m,) values."""
+    blank = replace(blank, estimate=float(x.mean() - y.mean()))
+    if min(len(x), len(y)) < 2:
+        return replace(blank, note=f"a group has a single {unit}")
+    if (paired and _flat(x - y + max(abs(x).max(), 1.0))) or (_flat(x) and _flat(y)):
+        return replace(blank, note="there is no spread to test with")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # one group may be constant: the tests allow it
         test = stats.ttest_rel(x, y) if paired else stats.ttest_ind(x, y, equal_var=False)
@@ -167,7 +160,6 @@ def t_test(blank: TestResult, x: Floats, y: Floats, level: float, *, paired: boo
         statistic=float(test.statistic),
         df=(float(test.df),),
         p=float(test.pvalue),
-        estimate=float(x.mean() - y.mean()),
         interval=Interval(float(low), float(high), level),
     )
 
@@ -321,12 +313,7 @@ def seed_means_test(group: Group, baseline: Group, level: float) -> TestResult:
     x, y = group.seed_means, baseline.seed_means
     if paired:
         x, y = x[in_a], y[in_b]
-    difference = float(x.mean() - y.mean())
-    if min(len(x), len(y)) < 2:
-        return replace(blank, estimate=difference, note="a group has a single seed")
-    if (paired and _flat(x - y + max(abs(x).max(), 1.0))) or (_flat(x) and _flat(y)):
-        return replace(blank, estimate=difference, note="there is no spread to test with")
-    return t_test(blank, x, y, level, paired=paired)
+    return _t_test(blank, x, y, level, "seed", paired=paired)
 
 
 # A difference of means needs three pairs, as a paired t test does.

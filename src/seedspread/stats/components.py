@@ -598,11 +598,7 @@ class Contrast:
 def contrast(first: Curve, second: Curve, units: tuple[float, float], level: float) -> Contrast:
     """Compare one component of a group and its baseline, by the sum of their profiles.
 
-    Args:
-        first: the group's profile.
-        second: the baseline's.
-        units: of their curves, as variances.
-        level: of the interval.
+    `units` are those of the two curves, as variances.
     """
     quantile = float(stats.chi2.ppf(level, 1))
     x = first.within(quantile)

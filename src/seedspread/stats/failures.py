@@ -81,12 +81,8 @@ def find_failed_seeds(
 def no_better(values: Floats, chance: float, best: float, full_scale: float | None) -> NDArray[np.bool_]:
     """Return (n,) whether values, higher being better, gain at most a hundredth of the scale over chance.
 
-    Args:
-        values: (n,) one per run.
-        chance: score of a run that learned nothing.
-        best: best value of all runs.
-        full_scale: the scale, 100 for percentages; None if the metric has none, so that it is what the best
-            run gains over chance.
+    The full scale is 100 for percentages; None if the metric has none, so that it is what the best run gains
+    over chance.
     """
     scale = full_scale if full_scale is not None else abs(best - chance)
     return np.asarray(values - chance <= 0.01 * scale)
@@ -166,16 +162,7 @@ def failures(
     level: float,
     full_scale: float | None = None,
 ) -> FailureModel | None:
-    """Return failure rates and the spread of successful runs; None without failed runs or clusters.
-
-    Args:
-        group: runs of one group.
-        baseline: runs of the other.
-        better: which direction of the values is better.
-        chance: score of a run that learned nothing, if known.
-        level: of the intervals.
-        full_scale: see `no_better`.
-    """
+    """Return failure rates and the spread of successful runs; None without failed runs or clusters."""
     sides, failed, clusters = find_failed_seeds(group, baseline, better, chance, full_scale)
     if not failed and not clusters:
         return None

@@ -61,12 +61,8 @@ def headlines(
 ) -> list[tuple[Headline, LogRatioEstimate | None]]:
     """Return the headline of each group and its baseline, and its estimate: None if there is no ratio.
 
-    Args:
-        pairs: groups with their baselines.
-        level: of the intervals.
-        equivalence: factor by which variances may differ and still count as alike.
-        looks: the interim look at a growing study, for which p and interval are adjusted.
-        fewest: seeds that each group needs; with fewer there is a raw ratio only.
+    With `looks`, p and interval are adjusted for the interim looks. Groups with fewer seeds than `fewest`
+    have a raw ratio only.
     """
     enough = [min(len(side.seed_codes) for side in pair) >= fewest for pair in pairs]
     affordable = len(pairs) <= MOST_MODELLED

@@ -42,12 +42,7 @@ class RandomEffects:
 
 
 def random_effects(estimates: Sequence[LogRatioEstimate], level: float) -> RandomEffects:
-    """Return the mean over two or more independent datasets.
-
-    Args:
-        estimates: of each dataset's log variance ratio.
-        level: of the central intervals.
-    """
+    """Return the mean over two or more independent datasets, from the log variance ratio of each."""
     posteriors = [estimate.distribution() for estimate in estimates]
     ends = np.array([[d.quantile(q) for q in (1e-4, 0.16, 0.5, 0.84, 1 - 1e-4)] for d in posteriors]).T
     errors, low, high = (ends[3] - ends[1]) / 2, ends[0].min(), ends[4].max()

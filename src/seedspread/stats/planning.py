@@ -101,17 +101,6 @@ def equivalence_power(margin: float, df: float, alpha: float) -> float:
     return float(np.mean(stats.norm.cdf(room) - stats.norm.cdf(-room)))
 
 
-def fewest_seeds(
-    enough: Callable[[int], bool], start: int, ratio: float, baseline_seeds: int | None = None
-) -> tuple[int, int]:
-    """Return the fewest seeds per group, from `start` on, that are enough to detect a ratio."""
-    if not 0 < ratio < inf or ratio == 1:
-        raise BudgetError(f"the ratio must be positive and not 1; got {ratio:g}")
-    limit = f" with {baseline_seeds} baseline seeds" if baseline_seeds else ""
-    found = fewest(enough, start, f"seeds up to {MOST_SEEDS:,} detects a ratio of {ratio:g}{limit}")
-    return found, baseline_seeds or found
-
-
 def fewest(enough: Callable[[int], bool], start: int, what: str) -> int:
     """Return the smallest number, from `start` on, that is enough; `what` is said if there is none."""
     low, high = start, start
@@ -167,7 +156,11 @@ def seeds_for(
     def enough(n: int) -> bool:
         return power(ratio, (n, baseline_seeds or n), design) >= wanted
 
-    return fewest_seeds(enough, SIZES[0], ratio, baseline_seeds)
+    if not 0 < ratio < inf or ratio == 1:
+        raise BudgetError(f"the ratio must be positive and not 1; got {ratio:g}")
+    limit = f" with {baseline_seeds} baseline seeds" if baseline_seeds else ""
+    found = fewest(enough, SIZES[0], f"seeds up to {MOST_SEEDS:,} detects a ratio of {ratio:g}{limit}")
+    return found, baseline_seeds or found
 
 
 def _check(seeds: tuple[int, int], wanted: float, alpha: float) -> None:
@@ -176,17 +169,12 @@ def _check(seeds: tuple[int, int], wanted: float, alpha: float) -> None:
         raise BudgetError(f"power must lie between {LEVELS[0]:g} and {LEVELS[-1]:g}; got {wanted:g}")
 
 
-def check_shape(shape: str) -> None:
-    """Raise `BudgetError` for a shape that is not simulated."""
-    try:
-        one_of("shape", shape, SHAPES)
-    except ValueError as error:
-        raise BudgetError(str(error)) from None
-
-
 def _check_table(seeds: tuple[int, int], design: Design) -> None:
     """Raise `BudgetError` for designs outside the table."""
-    check_shape(design.shape)
+    try:
+        one_of("shape", design.shape, SHAPES)
+    except ValueError as error:
+        raise BudgetError(str(error)) from None
     if min(seeds) < SIZES[0]:
         raise BudgetError(f"the headline is planned for {SIZES[0]} seeds per group or more; got {min(seeds)}")
     if design.blocks < 1:

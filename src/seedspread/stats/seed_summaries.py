@@ -1,4 +1,4 @@
-"""Means, sds, curves and correlations over seeds (same-seed runs are averaged first), test-set noise.
+"""Means, sds and curves over seeds (same-seed runs are averaged first), test-set noise.
 
 Test-set noise is the variance over seeds that a finite test set accounts for by itself.
 """
@@ -35,55 +35,12 @@ def mean_and_sd(seeds: Sequence[str], values: Sequence[Floats]) -> MeanAndSd:
         return MeanAndSd(means.mean(axis=0), sd, len(means))
 
 
-@dataclass(frozen=True)
-class Correlation:
-    """Pearson's r over seeds; `interval` (Fisher's z) is None with fewer than four seeds."""
-
-    r: float
-    interval: Interval | None
-    seeds: int
-
-
-def seed_correlation(
-    seeds: Sequence[str], x: Sequence[float], y: Sequence[float], level: float = 0.95
-) -> Correlation | None:
-    """Return the correlation over seeds of two values per run; None with fewer than three seeds.
-
-    Args:
-        seeds: (n,) seed of each run.
-        x: (n,) one value per run; runs with a NaN are left out.
-        y: (n,) the other.
-        level: of the interval.
-    """
-    runs: dict[str, list[tuple[float, float]]] = {}
-    for seed, *both in zip(seeds, x, y, strict=True):
-        if not any(map(math.isnan, both)):
-            runs.setdefault(seed, []).append((both[0], both[1]))
-    means = np.array(
-        [[math.fsum(v) / len(v) for v in zip(*runs[seed], strict=True)] for seed in sorted(runs)]
-    )
-    if len(means) < 3 or (np.ptp(means, axis=0) == 0).any():
-        return None
-    pearson = stats.pearsonr(*means.T)
-    interval = None
-    if len(means) > 3:
-        ends = pearson.confidence_interval(level)
-        interval = Interval(float(ends.low), float(ends.high), level)
-    return Correlation(float(pearson.statistic), interval, len(means))
-
-
 def noise_from_accuracies(
     group: str, values: NDArray[np.float64], test_size: int, scale: float
 ) -> TestSetNoise:
-    """Return the bound a(1 - a) / N from accuracies alone.
+    """Return the bound a(1 - a) / N from accuracies alone; `scale` is 100 for percentages.
 
     It is reached only if every run guesses each example anew; runs that agree on most examples stay below it.
-
-    Args:
-        group: its name.
-        values: (n,) accuracies.
-        test_size: N, the number of test examples.
-        scale: 100 for percentages, 1 for shares.
     """
     a = float(values.mean()) / scale
     bound = a * (1 - a) / test_size * scale**2
@@ -135,17 +92,12 @@ _PIVOTS, _WIDEST = 2_000, 1e6
 def net_ratio(group: TestSetNoise, baseline: TestSetNoise, level: float = 0.95) -> Estimate | None:
     """Return the ratio of the variances that an infinite test set would leave; None if neither leaves any.
 
-    A variance over seeds has the generalized pivot observed * df / chi2; less the test set's part, and at
-    least zero, it is one of what remains. The interval has the quantiles of the ratio of two independent
-    such, so shared seeds make it wider than need be. A ratio of two zeros may be anything.
+    A variance over seeds has the generalized pivot observed * df / chi2; less the test set's part, taken as
+    known, and at least zero, it is one of what remains. The interval has the quantiles of the ratio of two
+    independent such, so shared seeds make it wider than need be. A ratio of two zeros may be anything.
 
     S. Weerahandi, Generalized confidence intervals, Journal of the American Statistical Association 88 (1993)
     899-905.
-
-    Args:
-        group: test-set noise from predictions.
-        baseline: the same of the baseline.
-        level: of the interval, which treats accuracies as normal and the test set's parts as known.
     """
     if group.remaining is None or baseline.remaining is None or not (group.observed and baseline.observed):
         return None
@@ -189,15 +141,9 @@ class CurveSummary:
 def curve_over_seeds(
     seeds: Ints, curves: Sequence[tuple[Floats, Floats]], grid: Floats, level: float
 ) -> CurveSummary:
-    """Summarize runs at the steps of a grid: each is interpolated between its own steps, never beyond them.
+    """Summarize (r,) runs at the (k,) steps of a grid, interpolated between their own steps, never beyond.
 
     Runs of one seed are averaged where all of them reach a step.
-
-    Args:
-        seeds: (r,) code of each run's seed.
-        curves: (r,) steps, increasing, and values of each run.
-        grid: (k,) increasing.
-        level: of the intervals, each about one step.
     """
     values = np.array([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in curves])
     means = np.array([values[seeds == seed].mean(axis=0) for seed in np.unique(seeds)])

@@ -54,14 +54,10 @@ def shape(sizes: tuple[int, ...], delta: float = DELTA) -> Floats:
 def crossing(c: float, sizes: tuple[int, ...], delta: float = DELTA) -> float:
     """Return the probability that any look crosses its boundary, on either side, without a difference.
 
-    Computed look by look from the density of the sum within the boundaries.
+    `c` and `delta` are the boundary's constant and exponent. It is computed look by look from the density of
+    the sum within the boundaries.
     P. Armitage, C. K. McPherson and B. C. Rowe, Repeated significance tests on accumulating data, Journal of
     the Royal Statistical Society A 132 (1969) 235-244.
-
-    Args:
-        c: the boundary's constant.
-        sizes: seeds per group at each look, rising.
-        delta: the boundary's exponent.
     """
     steps = np.diff(np.array(sizes, float), prepend=0.0)
     ends = c * shape(sizes, delta) * np.sqrt(np.cumsum(steps))  # of the sum, at each look

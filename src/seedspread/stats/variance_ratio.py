@@ -131,10 +131,7 @@ def posterior(
 def posterior_of(values: Floats, present: NDArray[np.bool_], paired: bool) -> list[Posterior]:
     """Return the posteriors of (e, n, 2, b) values without ties, by experiment, seed, group and block.
 
-    Args:
-        values: (e, n, 2, b) as measured, or simulated.
-        present: (n, 2, b) whether there is a run.
-        paired: whether the groups' runs of a seed belong together.
+    `present` (n, 2, b) marks runs; with `paired` the groups' runs of a seed belong together.
     """
     counts = present.sum(axis=0)
     means = np.where(present, values, 0.0).sum(axis=1) / np.maximum(counts, 1)
@@ -279,11 +276,7 @@ class RobustRatio:
 def robust_ratio(group: Group, baseline: Group, level: float = 0.95, pairs: bool = True) -> RobustRatio:
     """Return the ratio of two groups' variances within cells, by a Student-t model.
 
-    Args:
-        group: runs of one group.
-        baseline: runs of the other.
-        level: of the interval.
-        pairs: whether a seed that both groups have is the same seed, so that its runs are paired.
+    With `pairs`, a seed that both groups have is the same seed, so that its runs are paired.
     """
     return robust_ratios([(group, baseline)], level, pairs)[0]
 

@@ -53,10 +53,7 @@ _HUNDRED = 100
 def check_table(source: Source, question: Question, better: Better | None = None) -> RunTable:
     """Read a table and check that it can be audited.
 
-    Args:
-        source: a file, a folder of runs, a DataFrame, whatever `collect` reads, or what it has read.
-        question: which column is what, and the row selection.
-        better: which direction of the value is the best one; by default its name decides.
+    `better` is the direction of the best value; by default its name decides.
     """
     return with_baseline(check_runs(read_table(source, question, better), question, better), question)
 
@@ -93,6 +90,13 @@ def check_runs(
     notes = (*table.notes, *seed_notes, *row_notes, *numbers.notes, *unit_notes, *empty_notes, *pool_notes)
     notes = tuple(map(spoken, (*notes, *_identical_groups(tidy, columns))))
     return RunTable(tidy, columns, table.name, notes, table.store, numbers.per_cent, table.better, crashed)
+
+
+def in_one_group(table: Table, question: Question, name: str) -> tuple[Table, Question]:
+    """Return all rows as one group, if none is asked for."""
+    if question.group is not None or question.value is None:
+        return table, question
+    return replace(table, frame=table.frame.assign(**{SET: name})), replace(question, group=SET)
 
 
 def _columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
@@ -353,12 +357,13 @@ def _without_value(tidy: pd.DataFrame, table: Table, columns: Columns) -> tuple[
     again = pd.MultiIndex.from_frame(without[_RUN]).isin(pd.MultiIndex.from_frame(tidy.loc[~empty, _RUN]))
     is_crashed = ~again & (without["failed"].to_numpy(bool) if table.store is not None else True)
     crashed, notes = without.loc[is_crashed], []
+    compared = crashed.loc[crashed["stratum"].isin(set(tidy.loc[~empty, "stratum"]))]
     ended = "that ended with an error" if table.store else "without a value"
     told = (f"{ended} counts as failed", f"{ended} count as failed")
     if is_until(columns.value):
         told = (f"never reached {columns.value}",) * 2
     for rows, one, more in (
-        (crashed, *told),
+        (compared, *told),
         (without.loc[~is_crashed], "without a value was left out", "without a value were left out"),
     ):
         if len(rows):

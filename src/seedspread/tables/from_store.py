@@ -19,12 +19,8 @@ def read_runs(
 ) -> tuple[list[Run], list[str]]:
     """Return the finished runs of studies, cell by cell, and a line on each run that cannot be read.
 
-    A run that serves several cells is read once, and has a row in each.
-
-    Args:
-        store: where the runs lie.
-        studies: one, or the parts of a collection.
-        metrics: computed from a run's predictions if the run did not report them.
+    A run that serves several cells is read once, and has a row in each. Metrics that a run did not report are
+    computed from its predictions.
     """
     read: dict[str, Run | str | None] = {}
     runs = [run for study in studies for run in _runs_of(store, study, metrics, read)]
@@ -54,12 +50,8 @@ def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence
     """Return one row per cell and seed that has ended: metrics, parameters, levels of the cell, the study.
 
     A run that ended with an error of its own has no metric, and counts as collapsed. One that cannot be read
-    is an error. The column `folder` is where an audit finds a run's predictions.
-
-    Args:
-        store: where the runs lie.
-        studies: one, or the parts of a collection.
-        metrics: that every run must have.
+    is an error, and every other must have the metrics. The column `folder` is where an audit finds a run's
+    predictions.
     """
     read: dict[str, Run | str | None] = {}
     rows = []

@@ -10,6 +10,8 @@ from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 from seedspread.errors import AdviceError, did_you_mean, in_terminal
 from seedspread.runs.levels import several
 
+# The group if whole sets of runs are compared: no table has such a column.
+SET = "set of runs"
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -43,7 +45,7 @@ def with_known_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 def listed(names: Iterable[object], most: int = 12) -> str:
     """Return names one after the other, the first few of many."""
-    every = [str(name) for name in names]
+    every = [str(name) for name in names if name != SET]
     return ", ".join(every[:most]) + (f", ... ({len(every):,})" if len(every) > most else "")
 
 
@@ -54,8 +56,6 @@ def row_numbers(rows: Iterable[int]) -> str:
 
 
 Names = str | Sequence[str] | None
-# The group if whole sets of runs are compared: no table has such a column.
-SET = "set of runs"
 
 
 class Rows(TypedDict, total=False):

@@ -33,11 +33,7 @@ _SQLITE = b"SQLite format 3\0"
 
 @dataclass(frozen=True)
 class Place:
-    """A folder, a file or an address such as `http://host:5000`, which has no `path`. Links are not followed.
-
-    Attributes:
-        source: as the user wrote it.
-    """
+    """A folder, a file, or an address such as `http://host:5000` without a path. Links are not followed."""
 
     source: str
     path: Path | None
