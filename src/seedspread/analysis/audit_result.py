@@ -186,7 +186,6 @@ class AuditResult(display.Result):
         ]
 
     def as_values(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
         return asdict(self) | {
             "by": ", ".join(self.by) or None,
             "comparisons": [c.as_values() for c in self.comparisons],
@@ -215,7 +214,6 @@ class AuditResult(display.Result):
         yield from map(Note, (*self.notes, *([words.foot(self)] if details or explain else [])))
 
     def overview_tables(self, width: int | None, details: bool = False) -> Iterator[Block]:
-        """Yield the averages, means ± sd, and the ratios."""
         yield display.averages_table(self) if self.forests else ""
         shown = None if width is None else display.MOST_ROWS if details else _ON_A_SCREEN
         several_pairs = len({(c.group, c.baseline) for c in self.comparisons}) > 1

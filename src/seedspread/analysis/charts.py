@@ -253,5 +253,4 @@ def methods_panel(c: Comparison, title: str, wide: bool = False) -> Panel | None
 
 
 def arms_of(c: Comparison) -> str:
-    """Which variance stands over which."""
     return f"{c.arm_name} over {c.baseline_name}"

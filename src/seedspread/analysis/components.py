@@ -395,7 +395,6 @@ def _split(
     level: float,
     test_size: int | None,
 ) -> tuple[Components, ...]:
-    """Stratum by stratum."""
     values = runs.frame["value"].to_numpy(float)
     metric = metric_of(runs.columns.value, values, accuracies=test_size is not None)
     out = []

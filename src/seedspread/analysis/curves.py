@@ -54,7 +54,6 @@ class CurvesResult(Result):
     notes: tuple[str, ...] = ()
 
     def as_values(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
         return vars(self) | {"frame": self.frame.to_dict("records")}
 
     def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
@@ -134,7 +133,6 @@ def _plain(step: float) -> str:
 
 
 def _range(title: str, marks: list[Mark]) -> tuple[float, float] | None:
-    """Return the axis of an sd, which begins at zero."""
     ends = [y for mark in marks for y in (mark.high or mark.y) if y > 0]
     return (0.0, 1.05 * max(ends)) if ends and title.endswith(_SD) else None
 

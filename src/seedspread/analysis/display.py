@@ -104,7 +104,7 @@ class Result:
         raise NotImplementedError
 
     def chart(self) -> Chart:
-        """Its picture."""
+        """Return its picture."""
         raise PlotError(f"{type(self).__name__} has no picture")
 
     def to_json(self) -> str:
@@ -266,7 +266,6 @@ def _levels(audit: AuditResult) -> list[str]:
 
 
 def _summaries(audit: AuditResult) -> dict[tuple[Levels, str], Summary]:
-    """Return mean and sd of each group, by dataset and group."""
     return {(c.stratum, s.group): s for c in reversed(audit.comparisons) for s in c.pooled}
 
 
@@ -355,7 +354,6 @@ def means_and_ratios(audit: AuditResult, width: int, most: int) -> list[Table]:
 
 
 def averages_table(audit: AuditResult) -> Table:
-    """The mean ratio over datasets of each group and its baseline."""
     rows = [
         (
             " vs ".join(words.forest_arms(forest, audit.group)),
@@ -409,7 +407,6 @@ def mean_and_sd(s: Summary) -> str:
 
 
 def test_tables(c: Comparison) -> list[Table]:
-    """Of one comparison: every test, and how often runs fail."""
     subjects = (("Spread", "spread", "ratio"), ("Means", "means", "difference"), ("Shape", "shape", None))
     out = [_tests_table(title, c, about, estimate) for title, about, estimate in subjects]
     out += [_failures_table(c.failures, (c.arm_name, c.baseline_name))] if c.failures else []
@@ -475,7 +472,6 @@ def _failures_table(f: FailureModel, names: tuple[str, str]) -> Table:
 
 
 def components_tables(stratum: Components, level: float) -> list[Table]:
-    """The groups' components, then each comparison."""
     rows = (row for group in stratum.groups for row in _group_rows(group))
     tables = [table_of("Variances", ("component", "variance", f"{level:.0%} CI", "sd", "share", "p"), rows)]
     for found in stratum.comparisons:

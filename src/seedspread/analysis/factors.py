@@ -63,7 +63,6 @@ class FactorsResult(Result):
     notes: tuple[str, ...]
 
     def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
-        """Yield the verdict on each term, and the table of effects."""
         seeds = " to ".join(map(str, dict.fromkeys(self.seeds)))
         design = f"{' x '.join(self.factors)}, {self.cells} cells of {seeds} seeds"
         yield Heading(f"{self.value} across seeds | {design}, {self.runs:,} runs")
@@ -74,7 +73,6 @@ class FactorsResult(Result):
         yield from map(Note, self.notes)
 
     def answers(self) -> list[tuple[str, str]]:
-        """The terms by their verdict on the spread."""
         terms = {
             word: [e for e in self.effects if e.word == word] for word in ("YES", "MAYBE", "NO", "CAN'T TELL")
         }
@@ -273,7 +271,6 @@ def _check_cells(names: Sequence[str], found: dict[Levels, Group]) -> None:
 
 
 def _effects(terms: Sequence[_Term], fit: Dispersion, level: float, equivalence: float) -> Iterator[Effect]:
-    """Yield each term with its contrasts, adjusted over the terms."""
     free = len(fit.means) - fit.x.shape[1]
     family, alpha = len(terms) + (free > 0), 1 - level
     for term in terms:

@@ -79,7 +79,6 @@ class Sample:
 
     @property
     def failures(self) -> tuple[int, int]:
-        """Failed runs, and all."""
         return self.failed, self.failed + len(self.values)
 
 
@@ -119,7 +118,6 @@ class Gate:
         return f"{value:.{min(max(places, 0), 10)}f}".replace("-", "−")
 
     def change(self, value: float | None) -> str:
-        """Return a difference with its sign."""
         return f"{'+' * (value is not None and value > 0)}{self.digits(value)}"
 
     @property
@@ -225,7 +223,7 @@ class GateResult(Result):
         yield from map(Note, self.notes)
 
     def table(self) -> Table:
-        """A row per metric and group."""
+        """Return a row per metric and group."""
         headings = ("verdict", "metric", "new runs", "past runs", "difference", "p", "bound", "why")
         rows = []
         for g in self.gates:
@@ -386,7 +384,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def _finished(gates: Sequence[Gate], alpha: float) -> tuple[Gate, ...]:
-    """Adjust p values over all gates, and give each gate its verdict."""
     out = []
     for g, p in zip(gates, holm([g.p_adjusted for g in gates]), strict=True):
         word, cause = g.word, ""
@@ -527,7 +524,6 @@ def _gates(
 def _set_of(
     name: str, table: ReadTable, question: Question, rules: Rules, better: Better | None
 ) -> tuple[RunSet, list[str]]:
-    """Return checked runs, and a note on the metric's direction."""
     if question.value is None:
         named = listed(table.frame.columns)
         raise TableError(f"which column of {table.name} has the results? Name it with --value ({named})")

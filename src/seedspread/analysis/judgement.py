@@ -163,7 +163,6 @@ class Doubter:
 
 
 def _verdict(answer: Judged) -> tuple[bool, bool]:
-    """Whether it is a YES, and of which direction."""
     return answer.word == "YES", answer.word == "YES" and (answer.headline.ratio or 1.0) > 1
 
 
@@ -250,7 +249,6 @@ def _of_ratio(logs: Interval) -> Interval:
 
 
 def heterogeneity(effects: Floats, errors: Floats) -> tuple[float, float]:
-    """Cochran's Q and its p value."""
     weights = 1 / errors**2
     q = float((weights * (effects - np.average(effects, weights=weights)) ** 2).sum())
     return q, float(stats.chi2.sf(q, len(effects) - 1))

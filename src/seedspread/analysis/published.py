@@ -376,7 +376,6 @@ def _seeds(a: int, b: int) -> str:
 
 
 def _lines(c: PublishedComparison, equivalence: float) -> list[Answer]:
-    """Return what a screen says of one comparison."""
     name, few = c.group.name, min(c.group.n, c.baseline.n) < FEWEST_SEEDS
     more = "more" if (c.ratio or 1) > 1 else "less"
     claims: dict[Word, str] = {

@@ -62,7 +62,6 @@ class Pair:
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """Number of seeds of either."""
         return len(self.arm.seed_codes), len(self.baseline.seed_codes)
 
 

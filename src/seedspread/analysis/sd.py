@@ -93,7 +93,6 @@ class SdResult(Result):
     notes: tuple[str, ...]
 
     def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
-        """Yield every verdict, and a table if there are several."""
         yield Heading(f"{self.value} across seeds | {self.runs:,} runs | {self.question}")
         for answer in self.answers():
             yield Answer.of(*answer)
@@ -115,7 +114,6 @@ class SdResult(Result):
         return [*out, *(("One sd?", many_groups_sentence(many)) for many in self.many)]
 
     def tables(self) -> list[Table]:
-        """A row for each answer, if there are several."""
         sds = aligned([three(a.sd.value) for a in self.found])
         rows = [
             (a.of, str(a.seeds), sd, sd_ends(a.sd), p_value(a.p), a.word)

@@ -123,7 +123,6 @@ def last_look(record: studies.SequentialRecord) -> str:
 
 
 def standing(record: studies.SequentialRecord) -> str:
-    """How a study stands, in a sentence."""
     if record.stopped:
         return f"The study stopped at {record.seeds} seeds per group: {record.stopped}."
     seen = f"its first look is at {record.seeds} seeds, and what is seen before decides nothing"
@@ -169,7 +168,6 @@ def sequential_facts(record: studies.SequentialRecord, comparisons: int, cells: 
 
 
 def looks_table(record: studies.SequentialRecord, title: str) -> Table:
-    """One row per look and comparison."""
     several = any(len(look.comparisons) > 1 for look in record.looks)
     rows = tuple(
         (

@@ -142,7 +142,6 @@ class CompareResult(Result):
         yield from map(Note, self.notes)
 
     def chart(self) -> Chart:
-        """The spread from set to set."""
         return audit_chart(self.spread)
 
     def __repr__(self) -> str:

@@ -212,7 +212,6 @@ def sd_ends(sd: Estimate) -> str:
 
 
 def many_groups_sentence(many: ManyGroups) -> str:
-    """The answer to whether many groups share one sd."""
     if many.word == "YES" and many.stands_out:
         apart = f"{many.stands_out} stands out (sd {three(many.stands_out_sd or 0.0)}, {p_phrase(many.p)})"
         others = f"one sd fits the other {many.groups - 1} groups ({p_phrase(many.p_others or 0.0)})"
@@ -279,7 +278,6 @@ def claim(c: Comparison) -> str:
 
 
 def _no_answer(c: Comparison) -> str:
-    """Why there is nothing to judge."""
     flat = [arm_name(c.factor, s.group) for s in c.pooled if s.variance == 0]
     if len(flat) == 2:
         return "neither group has any spread: all values of each are equal"
@@ -328,7 +326,6 @@ def figures(c: Comparison) -> str:
 
 
 def verdict(c: Comparison) -> str:
-    """The answer in a sentence."""
     numbers = figures(c)
     return f"{c.word}: {claim(c)}{f'; {numbers}' if numbers else ''}."
 
@@ -354,7 +351,6 @@ def title_of_many(every: Sequence[Comparison]) -> str:
 
 
 def next_steps(every: Sequence[Comparison]) -> list[str]:
-    """What a reader can do about the verdicts."""
     out = []
     if any(c.failures for c in every):
         out.append(
@@ -413,7 +409,6 @@ def failures_lead(c: Comparison) -> bool:
 
 
 def failure_rates(c: Comparison) -> list[str]:
-    """How often runs fail, or fall into the worse of two clusters."""
     f = c.failures
     if f is None:
         return []
@@ -437,7 +432,6 @@ def failure_rates(c: Comparison) -> list[str]:
 
 
 def failure_signs(c: Comparison) -> list[str]:
-    """How failed runs, or clusters, were recognized."""
     signs = c.failures.signs if c.failures else ()
     return ["; ".join(_sign(sign, arm_name(c.factor, sign.group)) for sign in signs) + "."] if signs else []
 
@@ -483,7 +477,6 @@ def explanations(c: Comparison) -> list[str]:
 
 
 def test_name(t: TestResult) -> str:
-    """The headline has a star."""
     return f"* {t.name}" if t.key == "headline" else t.name
 
 
@@ -529,7 +522,6 @@ def noise_lines(c: Comparison) -> list[str]:
 
 
 def foot(audit: AuditResult) -> str:
-    """How many runs from where, and the level."""
     return f"{audit.rows:,} runs from {audit.source}; {audit.level:.0%} intervals."
 
 
@@ -570,7 +562,6 @@ def counted_verdicts(every: Sequence[tuple[str, Comparison]]) -> list[tuple[Word
 
 
 def _why_not(rows: Sequence[Comparison]) -> str:
-    """What so few seeds could have shown."""
     seeds = min(min(c.seeds) for c in rows)
     if all(min(c.seeds) < FEWEST_SEEDS for c in rows):
         return f": fewer than {FEWEST_SEEDS} seeds per group"
@@ -583,7 +574,6 @@ def _why_not(rows: Sequence[Comparison]) -> str:
 
 
 def summary(audit: AuditResult) -> str:
-    """The verdicts of many comparisons in a sentence or two."""
     return " ".join(f"{word}: {text}." for word, text in counted(audit))
 
 
@@ -699,7 +689,6 @@ def expectation(facts: dict[str, Any]) -> str:
 
 
 def looks_note(looks: InterimLook) -> str:
-    """Which looks the headlines of an audit count."""
     seen = ", ".join(map(str, looks.sizes[: looks.number]))
     return (
         f"{look_title(looks).capitalize()}, at {seen} of at most {looks.sizes[-1]} seeds per group: the "

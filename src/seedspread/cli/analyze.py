@@ -156,7 +156,6 @@ _OF_PAIRS = ("oneline", "review", "methods", "details", "explain", "plot", "chan
 
 
 def _given(options: dict[str, Any], *names: str) -> list[str]:
-    """Those of some options that were given, as they are typed."""
     is_given = {name: value is not None and value is not False for name, value in options.items()}
     return [f"--{name.replace('_', '-')}" for name in names if is_given[name]]
 

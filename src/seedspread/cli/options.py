@@ -109,7 +109,6 @@ class TableOptions:
         direction(self.higher, self.lower)
 
     def refuse(self, *names: str, reason: str) -> None:
-        """Refuse options that would be ignored."""
         for name in names:
             if getattr(self, name):
                 raise SeedspreadError(
@@ -118,7 +117,6 @@ class TableOptions:
 
     @property
     def one_value(self) -> str | None:
-        """The value, or the first of several."""
         return self.value[0] if self.value else None
 
     @property
@@ -132,7 +130,6 @@ class TableOptions:
 
     @property
     def rows(self) -> "Rows":
-        """Row selection."""
         same = ("where", "last", "best", "wide", "metric_column", "sheet", "at")
         chosen = {name: getattr(self, name) for name in same}
         return cast("Rows", {**chosen, "paired": not self.unpaired, "steps": not self.no_steps})

@@ -331,7 +331,6 @@ def drop_idle_factors(sample: Sample, made: Design) -> tuple[tuple[str, ...], Sa
 
 
 def number_of_seeds(sample: Sample) -> int:
-    """Return the number of combinations of the factors' levels."""
     return int(np.unique(np.stack(list(sample.factors.values())), axis=1).shape[1])
 
 
@@ -393,7 +392,6 @@ def _are_independent(matrices: Sequence[Floats]) -> bool:
 def _mean_squares(
     columns: Mapping[str, Floats], contrasts: Floats
 ) -> tuple[dict[str, MeanSquares], float | None]:
-    """Return the mean squares of each factor, and the noise's."""
     if not len(contrasts):  # no run has noise of its own
         return {}, None
     left, rank = _regressed(list(columns.values()), contrasts)

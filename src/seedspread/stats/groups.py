@@ -52,7 +52,6 @@ class Group:
         return cls(name, values, np.zeros(len(values), np.intp), codes)
 
     def without(self, seeds: Ints) -> "Group":
-        """Leave out the runs of some seeds."""
         kept = ~np.isin(self.seeds, seeds)
         return replace(
             self,
@@ -66,7 +65,6 @@ class Group:
 
     @cached_property
     def cells(self) -> dict[int, Floats]:
-        """Values by block."""
         return {int(b): self.values[self.blocks == b] for b in np.unique(self.blocks)}
 
     @cached_property

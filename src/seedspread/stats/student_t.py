@@ -70,7 +70,6 @@ class Pattern:
 
     @property
     def runs(self) -> tuple[int, int]:
-        """Number of runs of such a seed in each group."""
         return len(self.blocks[0]), len(self.blocks[1])
 
     @property
@@ -79,7 +78,6 @@ class Pattern:
 
     @property
     def aligned(self) -> bool:
-        """Whether such a seed ran in the same blocks of both groups."""
         return np.array_equal(*self.blocks)
 
 
@@ -282,7 +280,6 @@ class Fit:
         return phi, means + np.zeros(self.grid)
 
     def _start_near(self, near: "Fit") -> tuple[Floats, Floats]:
-        """Start from the best fit, with the scale adapted to another ratio."""
         away = self.theta - near.phi[near.index["ratio"]]
         phi = near.phi[:-1] + np.zeros(self.grid)
         phi[0] += np.log(np.cosh(0.5 * away))

@@ -118,7 +118,6 @@ class MeanTest:
         return MeanTest(-self.history, -self.new, self.alpha).p_below(-shift)
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the central t interval of the difference."""
         se, df = self._error
         half = float(stats.t.ppf((1 + level) / 2, df)) * se
         return self.difference - half, self.difference + half

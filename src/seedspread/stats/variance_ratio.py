@@ -81,7 +81,6 @@ class Posterior:
         return np.asarray(np.interp((log_ratios - self.center) / self.scale, _FINE, logs, -inf, -inf))
 
     def shifted(self, log_ratio: float) -> "Posterior":
-        """Add a number to the log ratio."""
         return replace(self, center=self.center + log_ratio)
 
     def with_prior(self, sd: float) -> "Posterior":
@@ -231,7 +230,6 @@ def ratio_at(estimate: LogEstimate, probability: float) -> float:
 
 
 def interval_of(estimate: LogEstimate, level: float) -> Interval:
-    """Return the central interval of the ratio."""
     return Interval(ratio_at(estimate, (1 - level) / 2), ratio_at(estimate, (1 + level) / 2), level)
 
 

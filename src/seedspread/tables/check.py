@@ -100,7 +100,6 @@ def in_one_group(table: Table, question: Question, name: str) -> tuple[Table, Qu
 
 
 def _columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
-    """Return which column is what, and notes on the seed."""
     value, group, names = question.value, question.group, table.frame.columns
     is_whole = value is not None and group is not None
     if is_whole and value not in names and (instead := without_value(table, question)):
@@ -555,7 +554,6 @@ def _check_strata(runs: RunTable, question: Question) -> None:
 
 
 def missing_seeds(runs: RunTable) -> list[str]:
-    """Name the seeds that some group of a stratum lacks and others have."""
     columns = runs.columns
     if columns.seed is None or not columns.paired:
         return []

@@ -31,7 +31,6 @@ def coded(column: "pd.Series[Any]") -> tuple[Codes, Names]:
 
 
 def labels(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Return each cell's level as text."""
     codes, names = coded(column)
     return pd.Series(names[codes], index=column.index, dtype=object)
 
@@ -218,7 +217,6 @@ def plain_name(name: str) -> str:
 
 
 def require(column: str, names: Iterable[str], table: str) -> None:
-    """Refuse a column that is not there."""
     names = list(names)
     if column in names:
         return

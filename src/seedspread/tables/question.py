@@ -50,7 +50,6 @@ def listed(names: Iterable[object], most: int = 12) -> str:
 
 
 def row_numbers(rows: Iterable[int]) -> str:
-    """Return `row 3, 7, 9`, as an editor counts them."""
     every = list(rows)
     return "row " + ", ".join(str(row) for row in every[:5]) + (", ..." if len(every) > 5 else "")
 

@@ -113,7 +113,6 @@ def conditions(where: str) -> list[Condition]:
 
 
 def _condition(tokens: list[str], where: str) -> Condition:
-    """Parse the column's words, a sign, and a level or several in brackets."""
     at = next((n for n, token in enumerate(tokens) if token.lower() in (*_SIGNS, "in", "not")), 0)
     column, rest = _joined(tokens[:at]), tokens[at + 1 :]
     typed = tokens[at].lower() if tokens else ""

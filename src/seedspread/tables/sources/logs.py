@@ -332,7 +332,6 @@ class LightningReader(Reader):
 
 
 def _hparams(folder: Path) -> dict[str, Any]:
-    """Return the parameters that Lightning writes beside a run's log, if any."""
     path = folder / _HPARAMS
     return flat(read_yaml(path)) if path.is_file() and not path.is_symlink() else {}
 

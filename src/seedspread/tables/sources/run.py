@@ -145,7 +145,6 @@ def quiet() -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """Return one line on what is wrong."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     if isinstance(error, UnicodeDecodeError):
@@ -282,7 +281,6 @@ class Reader:
     group: ClassVar[str] = ""
 
     def recognizes(self, place: Place) -> bool:
-        """Return whether such a source lies there."""
         raise NotImplementedError
 
     def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Iterable[CollectedRun | Unread]:
