@@ -119,7 +119,7 @@ def test_words_tell_failures_from_clusters() -> None:
     found = failed(clamp, subtract)
     assert found.kind == "clusters"
     c = replace(failing(new=SOUND, old=SOUND), failures=found)
-    assert not any("fail" in line for line in (*failure_rates(c), *failure_signs(c)))
+    assert not any("fail" in line for line in (failure_rates(c), *failure_signs(c)))
 
 
 def test_failures_are_told_with_their_signs() -> None:

@@ -31,7 +31,7 @@ from seedspread.stats.seed_summaries import net_ratio
 from seedspread.stats.sequential import ALPHA, nominal_level
 from seedspread.stats.variance_ratio import LogRatioEstimate
 from seedspread.tables.check import check_table
-from seedspread.tables.question import Question, Rows, TableError, with_known_arguments
+from seedspread.tables.question import Question, Rows, TableError, check_options, with_known_arguments
 from seedspread.tables.read import Source
 from seedspread.tables.run_table import RunTable
 
@@ -118,21 +118,17 @@ class Comparer:
         shapes = [classic.shapiro(side, arm_name(side.factor, side.name)) for side in (arm, baseline)]
         normal = classic.are_normal((arm, baseline), shapes)
         single = min(len(arm.seed_codes), len(baseline.seed_codes)) < 2
-        spread = _NO_VARIANCE if single else self._spread_tests(pair, normal, independent)
+        spread = _NO_VARIANCE
+        if not single:
+            spread = (
+                classic.seed_jackknife(arm, baseline, level),
+                classic.pitman_morgan(arm, baseline, level, normal),
+                classic.f_test(arm, baseline, level, normal, independent),
+                *(classic.deviations_test(arm, baseline, c, independent) for c in ("mean", "median")),
+            )
         of_seeds = classic.seed_means_test(arm, baseline, level)
         of_runs = classic.welch(arm, baseline, level, independent)
         return (as_test(headline), *spread, of_seeds, of_runs, *shapes)
-
-    def _spread_tests(
-        self, pair: Pair, normal: bool | None, independent: bool | None
-    ) -> tuple[TestResult, ...]:
-        arm, baseline, level = pair.arm, pair.baseline, self.level
-        return (
-            classic.seed_jackknife(arm, baseline, level),
-            classic.pitman_morgan(arm, baseline, level, normal),
-            classic.f_test(arm, baseline, level, normal, independent),
-            *(classic.deviations_test(arm, baseline, c, independent) for c in ("mean", "median")),
-        )
 
 
 def _not_tested(key: str, name: str, note: str) -> TestResult:
@@ -142,7 +138,7 @@ def _not_tested(key: str, name: str, note: str) -> TestResult:
 # Why there is no test of the spread, or no F test, and why there is one.
 _SINGLE = "a group has a single seed: it counts for the means, and has no variance over seeds"
 _BRIEF, _POOLED = "left out of a brief audit", "the classical figure: every run counted as independent"
-_NO_VARIANCE = (
+_NO_VARIANCE: tuple[TestResult, ...] = (
     _not_tested("seed_jackknife", "seed jackknife (Miller)", _SINGLE),
     _not_tested("f", "F test, pooled", _SINGLE),
 )
@@ -328,23 +324,6 @@ def rescaled(runs: RunTable, metric: Metric, scale: Scale) -> tuple[RunTable, Me
     name = f"{scale}({metric.name})"
     columns = replace(runs.columns, value=name)
     return replace(runs, frame=frame, columns=columns), Metric(name, unit="none", better=metric.better)
-
-
-def check_options(
-    level: float,
-    chance: float | None = None,
-    test_size: int | None = None,
-    equivalence: float = 2.0,
-) -> None:
-    """Refuses what cannot be meant."""
-    if not 1 < equivalence < np.inf:
-        raise TableError(f"equivalence must be a factor above 1, such as 2; got {equivalence:g}")
-    if not 0.5 <= level < 1:
-        raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
-    if chance is not None and not np.isfinite(chance):
-        raise TableError(f"chance must be a finite number; got {chance}")
-    if test_size is not None and test_size < 2:
-        raise TableError(f"test_size must be at least 2; got {test_size}")
 
 
 def _comparisons(

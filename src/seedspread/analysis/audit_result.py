@@ -211,7 +211,9 @@ class AuditResult(display.Result):
             yield from (Answer.of(*line) for line in words.counted(self))
             yield from self.overview_tables(width, details)
         yield from self.each(details, explain)
-        yield from map(Note, (*self.notes, *([words.foot(self)] if details or explain else [])))
+        yield from map(Note, self.notes)
+        if details or explain:
+            yield Note(f"{self.rows:,} runs from {self.source}; {self.level:.0%} intervals.")
 
     def overview_tables(self, width: int | None, details: bool = False) -> Iterator[Block]:
         yield display.averages_table(self) if self.forests else ""

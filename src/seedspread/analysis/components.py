@@ -10,7 +10,6 @@ import pandas as pd
 from scipy import stats
 
 from seedspread.analysis import words
-from seedspread.analysis.audit import check_options
 from seedspread.analysis.display import Answer, Block, Heading, Note, Result, components_tables
 from seedspread.analysis.samples import arms_by_stratum, noise_of_test_set
 from seedspread.runs.levels import Levels, arm_name, joined_levels, level_name, stratum_name
@@ -27,7 +26,7 @@ from seedspread.tables.check import (
     with_baseline,
 )
 from seedspread.tables.columns import Columns, find_seed, is_filled, require
-from seedspread.tables.question import Names, Question, Rows, TableError, with_known_arguments
+from seedspread.tables.question import Names, Question, Rows, TableError, check_options, with_known_arguments
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.read import Table as ReadTable
 from seedspread.tables.run_table import RunTable
@@ -218,10 +217,9 @@ def compare_splits(stratum: str, first: Split, second: Split, level: float) -> G
         a, b = (one.component(key) for one in pair)
         if key not in second.curves or a is None or b is None:
             continue
-        found = model.contrast(curve, second.curves[key], (first.unit, second.unit), level)
+        interval, p = model.contrast(curve, second.curves[key], (first.unit, second.unit), level)
         ratio = a.variance / b.variance if b.variance else np.inf if a.variance else None
-        ends, variances = Interval(*found.ratio, level), (a.variance, b.variance)
-        contrasts.append(ComponentContrast(key, a.name, variances, ratio, ends, found.p))
+        contrasts.append(ComponentContrast(key, a.name, (a.variance, b.variance), ratio, interval, p))
     if not contrasts:
         return None
     title = f"{pair[0].title} vs {pair[1].title}"

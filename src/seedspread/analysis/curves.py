@@ -8,7 +8,6 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from seedspread.analysis.audit import check_options
 from seedspread.analysis.display import Block, Heading, Note, Result, mean_and_sd, table_of
 from seedspread.analysis.words import span
 from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, PlotError, check_picture, floats
@@ -19,7 +18,7 @@ from seedspread.stats.result import Interval, Summary
 from seedspread.stats.seed_summaries import curve_over_seeds
 from seedspread.tables.columns import combined, levels_in, numbers_in
 from seedspread.tables.curves import curve_table
-from seedspread.tables.question import Question, Rows, TableError, with_known_arguments
+from seedspread.tables.question import Question, Rows, TableError, check_options, with_known_arguments
 from seedspread.tables.read import Source
 from seedspread.tables.sources.collect import write_table
 

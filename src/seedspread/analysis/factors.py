@@ -8,7 +8,7 @@ from typing import Unpack
 
 import numpy as np
 
-from seedspread.analysis.audit import check_options, metric_of_runs, rescaled
+from seedspread.analysis.audit import metric_of_runs, rescaled
 from seedspread.analysis.display import Answer, Block, Heading, Note, Result, table_of
 from seedspread.analysis.judgement import beyond, word_of
 from seedspread.analysis.samples import arms_by_stratum
@@ -23,7 +23,7 @@ from seedspread.stats.result import Estimate, Scale, Word
 from seedspread.stats.variance_ratio import interval_of, ratio_at
 from seedspread.tables.check import check_runs
 from seedspread.tables.columns import baseline_of
-from seedspread.tables.question import Question, Rows, TableError, listed, with_known_arguments
+from seedspread.tables.question import Question, Rows, TableError, check_options, listed, with_known_arguments
 from seedspread.tables.read import Source, read_table
 
 REST = "everything else"

@@ -27,15 +27,7 @@ from seedspread.stats.headline import FEWEST_SEEDS, headlines
 from seedspread.stats.tolerance import Bound, MeanTest
 from seedspread.tables.check import check_runs, in_one_group
 from seedspread.tables.from_store import study_runs
-from seedspread.tables.question import (
-    SET,
-    Names,
-    Question,
-    Rows,
-    TableError,
-    listed,
-    with_known_arguments,
-)
+from seedspread.tables.question import SET, Names, Question, Rows, TableError, listed, with_known_arguments
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.read import Table as ReadTable
 

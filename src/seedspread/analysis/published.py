@@ -13,16 +13,7 @@ import pandas as pd
 from scipy import stats
 
 from seedspread.analysis.audit_result import AuditResult
-from seedspread.analysis.display import (
-    MOST_ROWS,
-    Answer,
-    Block,
-    Heading,
-    Note,
-    Result,
-    mean_and_sd,
-    table_of,
-)
+from seedspread.analysis.display import MOST_ROWS, Answer, Block, Heading, Note, Result, mean_and_sd, table_of
 from seedspread.analysis.judgement import word_of
 from seedspread.analysis.words import aligned, ci, difference, ends, p_phrase, p_value, signed, times, two
 from seedspread.errors import spoken
@@ -36,7 +27,15 @@ from seedspread.stats.planning import BudgetError
 from seedspread.stats.result import Estimate, Interval, Word
 from seedspread.tables.check import groups_in
 from seedspread.tables.columns import STRATA, baseline_of, is_empty, is_numeric, plain_name, require
-from seedspread.tables.question import Question, Rows, TableError, listed, row_numbers, with_known_arguments
+from seedspread.tables.question import (
+    Question,
+    Rows,
+    TableError,
+    check_options,
+    listed,
+    row_numbers,
+    with_known_arguments,
+)
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.shape import rows_where
 from seedspread.tables.sources.run import number
@@ -109,13 +108,11 @@ class PublishedResult(Result):
             yield ""
         if others or width is None:
             yield _table(self, MOST_ROWS if width else None)
-        yield from map(Note, self._notes())
-
-    def _notes(self) -> list[str]:
         many = len(self.comparisons)
-        more = [f"{many - MOST_ROWS:,} more comparisons are in the JSON."] if many > MOST_ROWS else []
+        if many > MOST_ROWS:
+            yield Note(f"{many - MOST_ROWS:,} more comparisons are in the JSON.")
         how = f", adjusted over {many} comparisons (Bonferroni)" if many > 1 else ""
-        return [*more, f"{self.level:.0%} {ASSUMED.format(how)}", UNCHECKED, *self.notes]
+        yield from map(Note, (f"{self.level:.0%} {ASSUMED.format(how)}", UNCHECKED, *self.notes))
 
 
 @with_known_arguments
@@ -297,8 +294,7 @@ def _judged(
     equivalence: float,
     notes: Sequence[str],
 ) -> PublishedResult:
-    if not 0.5 <= level < 1 or not 1 < equivalence < inf:
-        raise TableError("the level must lie between 0.5 and 1, and equivalence must be a factor above 1")
+    check_options(level, equivalence=equivalence)
     found = [_compared(stratum, a, b, level, equivalence, len(pairs)) for stratum, a, b in pairs]
     return PublishedResult(source, level, equivalence, tuple(found), tuple(spoken(n) for n in notes if n))
 
@@ -388,15 +384,11 @@ def _lines(c: PublishedComparison, equivalence: float) -> list[Answer]:
         claims["CAN'T TELL"] += f": it takes {FEWEST_SEEDS} per group"
     sd = times(None if c.ratio is None else sqrt(c.ratio))
     clear = "they differ" if 0 not in c.difference_interval else "no clear difference"
-    means = f"{clear}: {_difference(c)}"
+    means = f"{clear}: {difference(Estimate(c.difference, c.difference_interval))}"
     power = f"{c.seeds} reliably detect only ratios above {two(c.detectable)}, if values are normal"
     figures = f"variance {times(c.ratio)} ({ci(c.interval)}), sd {sd}, {p_phrase(c.p)}"
     answer = Answer.of(c.verdict, claims[c.verdict], figures)
     return [answer, Answer.of("Means", means), *([Answer.of("Power", power)] if c.detectable else [])]
-
-
-def _difference(c: PublishedComparison) -> str:
-    return difference(Estimate(c.difference, c.difference_interval))
 
 
 def _table(result: PublishedResult, most: int | None = None) -> Table:

@@ -27,7 +27,15 @@ from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.result import Estimate, ManyGroups, Word
 from seedspread.stats.variance_ratio import LogEstimate
 from seedspread.tables.check import check_runs, in_one_group
-from seedspread.tables.question import SET, Question, Rows, TableError, listed, with_known_arguments
+from seedspread.tables.question import (
+    SET,
+    Question,
+    Rows,
+    TableError,
+    check_options,
+    listed,
+    with_known_arguments,
+)
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.run_table import RunTable
 
@@ -170,8 +178,7 @@ def audit_sd(
     name, limit = asked[0]
     if not 0 < limit < np.inf:
         raise TableError(f"--{name.replace('_', '-')} must be a positive number; got {limit:g}")
-    if not 0.5 <= level < 1 or not 1 < equivalence < np.inf:
-        raise TableError("the level must lie between 0.5 and 1, and equivalence must be a factor above 1")
+    check_options(level, equivalence=equivalence)
     question = Question.of(value, group, None, block, seed, by, **rows)
     read = read_table(table, question)
     runs = check_runs(*in_one_group(read, question, SET))
@@ -201,7 +208,8 @@ def _sds(
             sets = [rest, *([arm] for arm in able if arm not in rest)]
         for own in sets:
             name = arm_name(own[0].factor, own[0].name) if len(own) == 1 else f"{len(own)} groups"
-            name = _in_stratum(runs, stratum, "" if own[0].factor == SET else name)
+            where = stratum_name(runs.columns.by, stratum)
+            name = ": ".join(filter(None, (where, "" if own[0].factor == SET else name)))
             units.append((name, sum(len(arm.seed_codes) for arm in own), pooled_sd(own)))
     return units, many
 
@@ -209,10 +217,6 @@ def _sds(
 def successful(group: Group) -> Group:
     """Leave out seeds with a run that is flagged as failed."""
     return group if group.failed is None else group.without(group.seeds[group.failed])
-
-
-def _in_stratum(runs: RunTable, stratum: tuple[str, ...], name: str) -> str:
-    return ": ".join(filter(None, (stratum_name(runs.columns.by, stratum), name)))
 
 
 def _judged(

@@ -26,7 +26,7 @@ from seedspread.stats.result import Headline, Word
 from seedspread.stats.variance_ratio import LogRatioEstimate, difference
 from seedspread.tables.check import check_runs, in_one_group, missing_seeds, with_baseline
 from seedspread.tables.columns import coded
-from seedspread.tables.question import SET, Question, TableError
+from seedspread.tables.question import SET, Question, TableError, check_options
 from seedspread.tables.read import Table as ReadTable
 from seedspread.tables.run_table import RunTable
 
@@ -343,7 +343,7 @@ def compare_tables(
 
     Without a group each table is one sample. `recorded` are notes on what the sets' studies record.
     """
-    audit.check_options(level, equivalence=equivalence)
+    check_options(level, equivalence=equivalence)
     sets, notes = [], []
     for name, table in tables:
         one, told = _set_of(name, table, question, better)

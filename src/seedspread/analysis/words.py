@@ -382,7 +382,7 @@ def next_steps(every: Sequence[Comparison]) -> list[str]:
 
 def asides(c: Comparison) -> list[tuple[str, str]]:
     """What stands beside a verdict, each with its label: means, power, failures, cautions."""
-    out = [("Failures", line) for line in failure_rates(c)]
+    out = [("Failures", rates)] if (rates := failure_rates(c)) else []
     if c.means is not None:
         out.append(("Means", means_sentence(c.arm_name, c.means, c.better)))
     if c.detectable is not None:
@@ -408,10 +408,10 @@ def failures_lead(c: Comparison) -> bool:
     return f is not None and f.kind != "clusters" and (f.p < _ALPHA or max(r.value for r in f.rates) > 0.5)
 
 
-def failure_rates(c: Comparison) -> list[str]:
+def failure_rates(c: Comparison) -> str:
     f = c.failures
     if f is None:
-        return []
+        return ""
     what = {
         "failed": "failed",
         "clusters": "lie in the worse of two clusters",
@@ -423,12 +423,12 @@ def failure_rates(c: Comparison) -> list[str]:
     points = ""
     if f.difference.interval is not None:
         points = f", rate {difference(f.difference, 'points', 100)}"
-    lines = [f"{rates} ({p_phrase(f.p)}{points})"]
+    said = f"{rates} ({p_phrase(f.p)}{points})"
     if f.kind != "clusters" and max(f.failed):
-        lines[0] += f"; the verdict is about the {'others' if f.kind == 'censored' else 'successful runs'}"
-    elif f.sound_ratio is not None and f.sound_p is not None:
-        lines[0] += f"; within the better one: variance {times(f.sound_ratio.value)}, {p_phrase(f.sound_p)}"
-    return lines
+        return f"{said}; the verdict is about the {'others' if f.kind == 'censored' else 'successful runs'}"
+    if f.sound_ratio is None or f.sound_p is None:
+        return said
+    return f"{said}; within the better one: variance {times(f.sound_ratio.value)}, {p_phrase(f.sound_p)}"
 
 
 def failure_signs(c: Comparison) -> list[str]:
@@ -519,10 +519,6 @@ def noise_lines(c: Comparison) -> list[str]:
             f"{times(first.observed / second.observed)} as measured."
         )
     return lines
-
-
-def foot(audit: AuditResult) -> str:
-    return f"{audit.rows:,} runs from {audit.source}; {audit.level:.0%} intervals."
 
 
 def counted(audit: AuditResult) -> list[tuple[Word, str]]:

@@ -117,10 +117,6 @@ class _Commands(TyperGroup):
         return without_type(super().get_params(ctx))
 
 
-class _SwallowedError(Exception):
-    """Carries what typer would end in silence: an interruption, or the unexpected end of a file."""
-
-
 class _Root(_Commands):
     """The command `seedspread` itself, which takes `--debug` anywhere."""
 
@@ -141,8 +137,8 @@ class _Root(_Commands):
         token = in_terminal.set(True)
         try:
             return super().invoke(ctx)
-        except (EOFError, KeyboardInterrupt) as error:
-            raise _SwallowedError from error
+        except (EOFError, KeyboardInterrupt) as error:  # which typer would end in silence
+            _fail(error)
         finally:
             in_terminal.reset(token)
 
@@ -215,8 +211,6 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     try:
         sys.exit(app(standalone_mode=False))
-    except _SwallowedError as carrier:
-        _fail(carrier.__cause__ or carrier)
     except (Exception, KeyboardInterrupt) as error:
         _fail(error)
 

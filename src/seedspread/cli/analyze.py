@@ -497,19 +497,13 @@ def collect(
     if out:
         write_table(shown.table, out)
     if json:
-        values = {
-            "source": collected.source,
-            "kind": collected.kind,
-            "runs": len(collected.table),
-            "seed": collected.seed,
-            "varying": list(collected.varying),
-            "constant": list(collected.constant),
-            "better": collected.better,
-            "notes": list(collected.notes),
-            "unread": [asdict(one) for one in collected.unread],
-            "table": jsonlib.loads(collected.table.to_json(orient="records")) if out is None else str(out),
-        }
-        say_json(values)
+        names = ("source", "kind", "seed", "varying", "constant", "better", "notes")
+        rows = jsonlib.loads(collected.table.to_json(orient="records"))
+        say_json(
+            {name: getattr(collected, name) for name in names}
+            | {"runs": len(rows), "unread": [asdict(one) for one in collected.unread]}
+            | {"table": rows if out is None else str(out)}
+        )
         return
     say(summary(collected, metrics, at), err=out is None)
     if out is None:

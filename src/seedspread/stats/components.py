@@ -19,6 +19,7 @@ from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
 from seedspread.stats.groups import Floats, Ints
+from seedspread.stats.result import Interval
 
 _STEPS = 200
 _HALVINGS = 30
@@ -585,18 +586,10 @@ def _crossing(points: Floats, excess: Floats) -> tuple[Floats, Floats, Floats]:
     return low, high, low + np.clip(share, 0.0, 1.0) * (high - low)
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """A component in two groups: the interval of its ratio, and p of no difference."""
+def contrast(first: Curve, second: Curve, units: tuple[float, float], level: float) -> tuple[Interval, float]:
+    """Return the interval of a component's ratio in two groups, and p of no difference.
 
-    ratio: tuple[float, float]
-    p: float
-
-
-def contrast(first: Curve, second: Curve, units: tuple[float, float], level: float) -> Contrast:
-    """Compare one component of a group and its baseline, by the sum of their profiles.
-
-    `units` are those of the two curves, as variances.
+    They come from the sum of the two profiles; `units` are those of the curves, as variances.
     """
     quantile = float(stats.chi2.ppf(level, 1))
     x = first.within(quantile)
@@ -608,7 +601,7 @@ def contrast(first: Curve, second: Curve, units: tuple[float, float], level: flo
         high, low = np.where((x == 0) & (least == 0), np.inf, x / least), np.where(x == 0, 0.0, x / most)
     both = np.concatenate([first.within(quantile) * units[0], second.within(quantile) * units[1]])
     equal = float((first.drop(both / units[0]) + second.drop(both / units[1])).min())
-    return Contrast((float(low.min()), float(high.max())), float(stats.chi2.sf(equal, 1)))
+    return Interval(float(low.min()), float(high.max()), level), float(stats.chi2.sf(equal, 1))
 
 
 def _reach(curve: Curve, quantile: float, drops: Floats) -> tuple[Floats, Floats]:

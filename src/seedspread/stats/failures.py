@@ -8,14 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from seedspread.stats.groups import Floats, Group, Ints
-from seedspread.stats.result import (
-    Better,
-    Estimate,
-    FailedRuns,
-    FailureModel,
-    Interval,
-    TwoClusters,
-)
+from seedspread.stats.result import Better, Estimate, FailedRuns, FailureModel, Interval, TwoClusters
 from seedspread.stats.variance_ratio import robust_ratio
 
 # Level of the gap test, per group: two clusters in a handful of runs are easily chance.

@@ -15,14 +15,7 @@ from scipy import stats
 from seedspread.stats.classic import seed_jackknife
 from seedspread.stats.failures import exact_interval
 from seedspread.stats.groups import Group
-from seedspread.stats.result import (
-    FarSeeds,
-    Headline,
-    InterimLook,
-    Shrunken,
-    TestResult,
-    UnlikeShapes,
-)
+from seedspread.stats.result import FarSeeds, Headline, InterimLook, Shrunken, TestResult, UnlikeShapes
 from seedspread.stats.sequential import AtLook, nominal_level
 from seedspread.stats.variance_ratio import (
     MOST_SEEDS,

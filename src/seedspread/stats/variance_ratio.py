@@ -287,7 +287,7 @@ def robust_ratios(
     out = [table.blank for table in tables]
     designs: dict[tuple[bytes, tuple[int, ...], bool], list[int]] = {}
     for k, table in enumerate(tables):
-        if table.has_ratio:
+        if table.present.size:  # else there is no ratio
             designs.setdefault((table.present.tobytes(), table.present.shape, table.paired), []).append(k)
     for places in designs.values():
         for start in range(0, len(places), BATCH):
@@ -314,10 +314,6 @@ class _Table:
     @property
     def paired(self) -> bool:
         return self.blank.pairs > 0
-
-    @property
-    def has_ratio(self) -> bool:
-        return bool(self.present.size)
 
     @staticmethod
     def of(group: Group, baseline: Group, pairs: bool) -> "_Table":

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import signature
+from math import inf, isfinite
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 from seedspread.errors import AdviceError, did_you_mean, in_terminal
@@ -52,6 +53,20 @@ def listed(names: Iterable[object], most: int = 12) -> str:
 def row_numbers(rows: Iterable[int]) -> str:
     every = list(rows)
     return "row " + ", ".join(str(row) for row in every[:5]) + (", ..." if len(every) > 5 else "")
+
+
+def check_options(
+    level: float, chance: float | None = None, test_size: int | None = None, equivalence: float = 2.0
+) -> None:
+    """Refuse numbers that no question can mean."""
+    if not 1 < equivalence < inf:
+        raise TableError(f"equivalence must be a factor above 1, such as 2; got {equivalence:g}")
+    if not 0.5 <= level < 1:
+        raise TableError(f"the level must lie between 0.5 and 1; got {level:g}")
+    if chance is not None and not isfinite(chance):
+        raise TableError(f"chance must be a finite number; got {chance}")
+    if test_size is not None and test_size < 2:
+        raise TableError(f"test_size must be at least 2; got {test_size}")
 
 
 Names = str | Sequence[str] | None
