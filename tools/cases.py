@@ -22,7 +22,6 @@ _STORED = {
     "per_seed.csv": "nsad-auc.csv",
     "--where 'filetype == test_last_log'": "",
 }
-_WIDE = ("tdmpc2-curves.csv",)  # with a column for each of four groups
 _SHOWN = re.compile(r"^(\$ seedspread (?:[^\n]*\\\n)*[^\n]*\n)\n(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 _VERDICT = re.compile(r"^ {2}(YES|NO|MAYBE|CAN'T TELL) ", re.MULTILINE)
 
@@ -33,17 +32,16 @@ def shown(text: str) -> list[tuple[str, str]]:
 
 
 def printed(command: str, tables: Path) -> str:
-    """Return what a command prints today on a terminal of 80 columns (100 if wide), without closing hints."""
+    """Return what a command prints today on a terminal of 80 columns, without closing hints."""
     from seedspread.cli import app  # noqa: PLC0415 - the pages can be read without it
 
     for theirs, ours in _STORED.items():
         command = command.replace(theirs, ours)
     words = shlex.split(command.replace("\\\n", " "))[2:]
-    width = "100" if any(name in command for name in _WIDE) else "80"
     here = Path.cwd()
     os.chdir(tables)
     try:
-        done = CliRunner().invoke(app, words, env={"COLUMNS": width}, catch_exceptions=False)
+        done = CliRunner().invoke(app, words, env={"COLUMNS": "80"}, catch_exceptions=False)
     finally:
         os.chdir(here)
     return re.sub(r"\n+  --details all tests .*\n", "\n", done.stdout)

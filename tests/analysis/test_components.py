@@ -47,8 +47,8 @@ def test_the_same_bytes_in_every_form() -> None:
     contrast = fields["strata"][0]["comparisons"][0]["components"][0]
     assert (contrast["key"], contrast["ratio"], contrast["ratio_interval"]["high"]) == ("seed", None, None)
     assert "clamp: between seeds" in one.to_text()
-    assert "| clamp: between seeds | 0.896 |" in one.to_markdown()
-    assert "clamp: between seeds & 0.896 &" in one.to_latex()
+    assert "| clamp: between seeds | 0.90 |" in one.to_markdown()
+    assert "clamp: between seeds & 0.90 &" in one.to_latex()
     rows = one.to_frame()
     assert len(rows) == sum(len(arm.components) for stratum in one.strata for arm in stratum.groups)
     assert rows["component"][0] == "seed"

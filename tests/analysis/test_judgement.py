@@ -20,6 +20,7 @@ from seedspread.stats.headline import headlines
 from seedspread.stats.result import Headline, Interval, Summary
 from seedspread.stats.variance_ratio import FromJackknife
 from seedspread.tables.question import TableError
+from tests.analysis.made import runs
 from tests.stats.arms import paper_arms
 
 # Tuberculosis with and without BCG vaccination in 13 trials: cases and others among the vaccinated, then
@@ -360,3 +361,10 @@ def test_intervals_hold_together() -> None:
             for a, ratio in zip(answers, ratios, strict=True)
         )
     assert missed <= 8  # a share of 5% gives more in 1 of 500 such series
+
+
+def test_numeric_levels_are_in_numeric_order_the_baseline_among_them() -> None:
+    result = audit(runs({"10": 0.1, "1": 0.3, "100": 0.2}), "score", "arm", "10")
+    assert [c.group for c in result.comparisons] == ["1", "100"]
+    rows = [line.split()[0] for line in result.to_text().splitlines() if "±" in line and "mean" not in line]
+    assert rows == ["1", "10", "100"]

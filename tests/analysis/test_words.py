@@ -16,6 +16,7 @@ from seedspread.analysis.words import (
     asides,
     copies_note,
     detail_lines,
+    ends,
     failure_rates,
     failure_signs,
     failures_lead,
@@ -39,7 +40,7 @@ from seedspread.stats.classic import mean_difference
 from seedspread.stats.components import Sample
 from seedspread.stats.failures import failures
 from seedspread.stats.groups import Group, same_seed_runs, unequal_cells
-from seedspread.stats.result import Better, FailureModel, InterimLook
+from seedspread.stats.result import Better, FailureModel, InterimLook, Interval
 from seedspread.stats.seed_summaries import noise_from_accuracies, noise_from_predictions
 from tests.analysis.made import NEW, OLD, runs
 from tests.stats.arms import arm, paper_arms
@@ -62,10 +63,19 @@ WIDE, NARROW = 4 * RNG.normal(size=20), RNG.normal(size=20)
 @pytest.mark.parametrize(
     ("value", "said"),
     [(0.0941, "0.094"), (1.0, "1.0"), (6.84, "6.8"), (9.96, "10"), (49.6, "50"), (137.0, "140"), (0.0, "0"),
-     (15132.0, "15,000"), (float("inf"), "∞"), (None, "-"), (4e-7, "4e-07")],
+     (15132.0, "15,000"), (float("inf"), "∞"), (None, "-"), (4e-7, "4.0e-07")],
 )  # fmt: skip
 def test_ratios_have_two_digits(value: float | None, said: str) -> None:
     assert two(value) == said
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(1.5, 50.0, "1.5 to 50"), (1.02, 3.9, "1.02 to 3.9"), (0.3, 0.996, "0.30 to 0.996"),
+     (1.0, 1.0, "1.0 to 1.0")],
+)  # fmt: skip
+def test_an_interval_shows_on_which_side_of_1_it_ends(low: float, high: float, said: str) -> None:
+    assert ends(Interval(low, high, 0.95)) == said
 
 
 def test_differences_have_a_sign() -> None:

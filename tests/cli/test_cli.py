@@ -1,5 +1,7 @@
 """The command line, run as a user runs it."""
 
+import re
+
 import pytest
 
 import seedspread
@@ -33,4 +35,4 @@ def test_a_mistyped_command_is_explained_without_a_traceback(arguments: list[str
     done = seedspread_here(*arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert "Error" in done.stderr
+    assert re.fullmatch(r"error: .* \(see seedspread.* --help\)\n", done.stderr)

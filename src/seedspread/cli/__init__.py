@@ -210,7 +210,7 @@ def main() -> None:
             # A terminal that knows no dots gets question marks, not a traceback.
             stream.reconfigure(errors="replace")
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(prog_name="seedspread", standalone_mode=False))
     except (Exception, KeyboardInterrupt) as error:
         _fail(error)
 
