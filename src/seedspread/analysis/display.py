@@ -489,20 +489,20 @@ def _group_rows(group: GroupComponents) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
             f"{group.title}: {c.name}",
-            words.two(c.variance),
-            words.ends(c.interval),
-            words.two(c.variance**0.5),
+            words.number(c.variance),
+            words.span(c.interval),
+            words.number(c.variance**0.5),
             f"{c.share:.0%}",
             words.p_value(c.p),
         )
         for c in group.components
     ]
-    total = words.two(group.total), words.ends(group.interval), words.two(group.total**0.5)
+    total = words.number(group.total), words.span(group.interval), words.number(group.total**0.5)
     rows.append((f"{group.title}: total", *total, "-", "-"))
     if group.floor is not None:
         name = f"{group.title}: test set{', at most' if group.floor.is_bound else ''}"
         share = f"{group.floor.floor / group.total:.0%}" if group.total > 0 else "-"
-        rows.append((name, words.two(group.floor.floor), "-", "-", share, "-"))
+        rows.append((name, words.number(group.floor.floor), "-", "-", share, "-"))
     return rows
 
 

@@ -424,7 +424,7 @@ def review(result: "PublishedResult | AuditResult") -> str:
     Example:
         >>> found = audit("examples/paper-cifar10.csv", "accuracy", "margin_type", "subtract", "stability")
         >>> review(found).splitlines()[0]
-        'Claim: clamp 78.48 ± 1.0 vs subtract 78.51 ± 0.42, 7 seeds each.'
+        'Claim: clamp 78.5 ± 1.0 vs subtract 78.51 ± 0.42, 7 seeds each.'
     """
     if not result.comparisons:
         raise TableError("there is no comparison to review")

@@ -593,7 +593,7 @@ def _place(component: Component | ComponentContrast) -> str:
 def group_sentence(group: GroupComponents) -> str:
     """`clamp: mostly between seeds (81% of a variance of 1.1, p = 0.007)`."""
     if not group.components:
-        total = f"; the variance is {two(group.total)}" if group.interval else ""
+        total = f"; the variance is {number(group.total)}" if group.interval else ""
         return f"{group.title}: {group.note}{total}.{_noise_share(group)}"
     ordered = sorted(group.components, key=lambda c: -c.variance)
     first, note = ordered[0], f" {group.note[0].upper()}{group.note[1:]}." if group.note else ""
@@ -601,7 +601,7 @@ def group_sentence(group: GroupComponents) -> str:
     if first.share >= _MOSTLY:
         p = "" if first.p is None else f", {p_phrase(first.p)}"
         share = "all" if first.share == 1 else "mostly"
-        where = f"{share} {_place(first)} ({first.share:.0%} of a variance of {two(group.total)}{p})"
+        where = f"{share} {_place(first)} ({first.share:.0%} of a variance of {number(group.total)}{p})"
     return f"{group.title}: {where}.{note}{_noise_share(group)}"
 
 
@@ -611,9 +611,9 @@ def _noise_share(group: GroupComponents) -> str:
         return ""
     examples = f"{noise.test_size:,} test examples"
     if noise.floor >= group.total:
-        return f" It is no larger than what {examples} account for by chance ({two(noise.floor)})."
+        return f" It is no larger than what {examples} account for by chance ({number(noise.floor)})."
     most = "at most " if noise.is_bound else ""
-    return f" {examples} account for {most}{two(noise.floor)} of it ({noise.floor / group.total:.0%})."
+    return f" {examples} account for {most}{number(noise.floor)} of it ({noise.floor / group.total:.0%})."
 
 
 def comparison_sentence(title: str, contrasts: Sequence[ComponentContrast]) -> str:
