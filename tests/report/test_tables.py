@@ -82,6 +82,6 @@ def test_groups_of_one_setting_are_shown_run_by_run_numbers_in_their_order(tmp_p
     assert [name for _, name in runs.panels[0].x.ticks] == names
     assert ratios.id == "ratios"
     means = next(table for table in report.tables if table.title.startswith("Means and sds"))
-    assert [row[0] for row in means.rows] == names
+    assert [row[0] for row in means.rows] == ["0.1", "1", "10"]  # in a column headed lr
     words = report.sections[0].words
     assert sum("Power: " in line for line in words) == 1
