@@ -16,7 +16,7 @@ from evidence.plan import published_keys
 from evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, RUNS_CSV
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError
-from seedspread.runs.files import read_record
+from seedspread.runs.files import RecordError, read_record
 from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT, RunFolder
 from seedspread.runs.run import full_names, read_run
 from seedspread.runs.store import Store
@@ -106,8 +106,8 @@ def _text(folder: Path, name: str) -> str:
 
 def _row(run: RunFolder) -> dict[str, Any]:
     found = read_run(run.path)
-    if isinstance(found, str):
-        raise SeedspreadError(found)
+    if isinstance(found, RecordError):
+        raise found
     result, provenance = run.result(), read_record(str(run.path), PROVENANCE)
     native: Mapping[str, str] = provenance.get("native", {})
     layers = {

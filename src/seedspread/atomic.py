@@ -59,7 +59,7 @@ def _sync(folder: "Path") -> None:
 
 
 def open_regular(path: "str | os.PathLike[str]", flags: int) -> int:
-    """A descriptor of a regular file; a link, a pipe or a folder in its place is an `OSError`."""
+    """Return a descriptor of a regular file; raise `OSError` for a link, a pipe or a folder."""
     # Without O_NONBLOCK, opening a pipe that nobody is at the other end of would wait for ever.
     file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     if stat.S_ISREG(os.fstat(file).st_mode):

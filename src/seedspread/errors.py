@@ -29,6 +29,7 @@ _MAX_MESSAGE = 2000
 in_terminal: ContextVar[bool] = ContextVar("in_terminal", default=False)
 _FLAGS = {
     "no-seed": "seed=None", "unpaired": "paired=False", "no-steps": "steps=False", "metric": "metric",
+    "retry-failed": "retry_failed=True", "keep-going": "keep_going=True",
     "higher-is-better": "better='higher'", "lower-is-better": "better='lower'",
 }  # fmt: skip
 _OPTION = re.compile(
@@ -42,7 +43,7 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def printable(text: str) -> str:
-    """Text from a file as it may be shown: without characters that a terminal obeys; newline and tab stay."""
+    """Return text from a file without the characters that steer a terminal; newline and tab stay."""
     return _CONTROLS.sub("", text)
 
 
@@ -52,17 +53,17 @@ class SeedspreadError(Exception):
     exit_code = 2
 
     def __str__(self) -> str:
-        """On one line, not endless, and harmless in a terminal: it may quote what stands in a file."""
+        """Return the message on one line, bounded and harmless in a terminal: it may quote a file."""
         message = " ".join(printable(super().__str__()).split("\n"))
         return message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]} ..."
 
 
 class MissingExtraError(SeedspreadError, ImportError):
-    """Something was asked for that the base install does not bring."""
+    """A feature needs an extra that is not installed."""
 
 
 class AdviceError(SeedspreadError):
-    """A mistake about a table or a question; it names options on a terminal, and arguments in Python."""
+    """A mistake whose advice names options on a terminal, and arguments in Python."""
 
     def __init__(self, message: str) -> None:
         super().__init__(spoken(message))
@@ -99,7 +100,7 @@ def short(value: object) -> str:
 
 
 def reason(error: OSError) -> str:
-    """What the system says, such as `Permission denied`; some libraries raise without a number for it."""
+    """Return the system's words, such as `Permission denied`; some libraries raise without a number."""
     if isinstance(error, FileExistsError):  # said of a folder that is to be made where a file is
         return os.strerror(errno.ENOTDIR)
     return error.strerror or str(error) or type(error).__name__
@@ -132,12 +133,12 @@ def require_extra(extra: str, what: str, *modules: str) -> None:
 
 
 def install_command(extra: str) -> str:
-    """What brings an extra; pip asks the package that is there, wherever it came from."""
+    """Return the command that installs an extra."""
     return f"pip install 'seedspread[{extra}]'"
 
 
 def is_installed(module: str) -> bool:
-    """Whether it can be imported, which is not done."""
+    """Whether a module can be imported; it is not imported."""
     try:
         return find_spec(module) is not None
     except (ValueError, ImportError):  # the module is blocked

@@ -76,7 +76,7 @@ def copy_examples(out: Path) -> None:
 
 
 def _folders() -> tuple[Path, Path, Path]:
-    """Where the pages lie, where the examples, and the README, which is the page to start with."""
+    """Return the folders of pages and examples, and the README, which is the first page."""
     docs = _PACKAGE / "docs"
     if docs.is_dir():
         return docs, _PACKAGE / "examples", docs / "README.md"

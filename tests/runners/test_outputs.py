@@ -130,7 +130,7 @@ def test_a_pattern_that_finds_nothing_or_no_number() -> None:
     assert matched(source, "acc: 1\nacc: 2e-1\n") == 0.2
     with pytest.raises(RunFailedError, match="matches nothing that the program printed"):
         matched(source, "loss: 3")
-    with pytest.raises(RunFailedError, match="found 'high', which is no number"):
+    with pytest.raises(RunFailedError, match="found 'high', which is not a number"):
         matched(source, "acc: high")
 
 
@@ -138,11 +138,11 @@ def test_a_pattern_that_finds_nothing_or_no_number() -> None:
     ("metric", "message"),
     [
         ("{ regex = 'acc' }", "needs a group"),
-        ("{ regex = '(' }", "is no regular expression"),
+        ("{ regex = '(' }", "is not a regular expression"),
         ("{ regex = '(a)', file = 'x.json' }", "not both"),
         ("{ key = 'a' }", "name it with file"),
         ("{ file = 'x.npy' }", "must end in one of .json"),
-        ("{ file = '{nope}.json' }", "{nope}, which is no parameter"),
+        ("{ file = '{nope}.json' }", "{nope}, which is not a parameter"),
     ],
 )
 def test_a_study_that_cannot_be_read_is_refused(tmp_path: Path, metric: str, message: str) -> None:

@@ -115,8 +115,7 @@ def test_shares_are_shown_in_per_cent_and_nothing_else_is_touched() -> None:
     assert (percent.unit, percent.chance, factor) == ("per cent", 10.0, 100.0)
     nats = metric_of("nll")
     assert nats.for_display == (nats, 1.0)
-    assert percent.as_share(78.0) == pytest.approx(0.78)
-    assert nats.as_share(2.0) is None
+    assert (percent.full_scale, nats.full_scale) == (100.0, None)
 
 
 # Names as they stand in tables of Keras, Lightning, Hugging Face, MMDetection, CleanRL, WILDS and others.

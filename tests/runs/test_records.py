@@ -36,7 +36,7 @@ def test_a_result_that_was_edited_is_refused_by_everyone_who_reads_it(tmp_path: 
     path = finished(store, 1)
     assert isinstance(read_run(path), Run)
     edit(path / "result.json", "0.75", "0.99")
-    assert "result.json is not what the run has left: it was edited, or swapped" in str(read_run(path))
+    assert "result.json is not what the run wrote: it was edited or swapped" in str(read_run(path))
     assert store.state(path.name).state == "failed"
     assert len(store.table()) == 0
     assert len(store.problems()) == 1
@@ -50,7 +50,7 @@ def test_what_is_swapped_between_two_runs_is_noticed(tmp_path: Path, name: str) 
     shutil.copy(second / name, first / name)
     assert store.verified(first.name)
     if name == "predictions.safetensors":
-        with pytest.raises(RecordError, match="it was edited, or swapped"):
+        with pytest.raises(RecordError, match="it was edited or swapped"):
             store.run(first.name).predictions("logits")
 
 

@@ -75,5 +75,5 @@ def test_what_is_no_number_is_no_metric(tmp_path: Path, value: str) -> None:
     run_plan(plan, Here())
     path = plan.store.folder(plan.runs[0].key) / "result.json"
     path.write_text(re.sub(r'"accuracy": 0\.[0-9]+(?=\n  })', f'"accuracy": {value}', path.read_text()))
-    with pytest.raises(RunsError, match="as accuracy, which is no number"):
+    with pytest.raises(RunsError, match="as accuracy, which is not a number"):
         all_runs(plan.store)

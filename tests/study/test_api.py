@@ -68,7 +68,7 @@ def test_a_study_whose_runs_fail_says_so_in_one_line(tmp_path: Path) -> None:
     study = tiny_study(tmp_path, seeds=1, training__learning_rate=1e30)
     with pytest.raises(
         SeedspreadError,
-        match=r"2 runs failed; .*--retry-failed .from Python: retry_failed=True; Study.runs has the others.; "
+        match=r"2 runs failed; try again with retry_failed=True .Study.runs has the others.; "
         r"the first, margin_type = clamp, seed 0: layer 0",
     ) as caught:
         run_study(study, tmp_path / "store", LocalExecutor(1), strict=True)

@@ -128,7 +128,7 @@ def test_jobs_have_the_parameters_of_the_study_and_of_the_command(tmp_path: Path
     path = edited(study_file(tmp_path), ("[metrics]", '[slurm]\naccount = "lab"\nmem = "4G"\n[metrics]'))
     engine = executor_named("slurm", {"extra": {"mem": "8G", "reservation": "night"}})
     assert isinstance(engine, SlurmExecutor)
-    made = engine.with_parameters(StudySpec.from_file(path).slurm)
+    made = engine.with_parameters(StudySpec.from_file(path).file.slurm)
     items = [WorkItem(run, runner) for plan in [plan_of(tmp_path)] for run in plan.runs
              for runner in [plan.runners[run.study]]]  # fmt: skip
     found = made._parameters(items)

@@ -25,7 +25,7 @@ from seedspread.study.display import tidy_runs
 from seedspread.study.local import LocalExecutor
 from seedspread.study.loop import run_plan
 from seedspread.study.plan import Plan
-from seedspread.study.spec import EngineSpec
+from seedspread.study.spec import StudyFile
 from seedspread.study.study import StudyRuns, write_report
 from seedspread.tables.from_store import all_runs
 from tests.study.dice import dice_study
@@ -69,7 +69,7 @@ def test_a_study_or_the_command_asks_for_threads_and_another_number_is_refused(t
     shutil.rmtree(plan.store.folder(next(iter(plan.distinct))))
     with pytest.raises(SeedspreadError, match=r"was begun with 2 CPU threads.*ask for 2, or name another"):
         run_plan(plan, Here(threads=1))
-    silent = Plan.make(replace(study, engine=EngineSpec()), tmp_path / "store")
+    silent = Plan.make(replace(study, file=StudyFile()), tmp_path / "store")
     run_plan(silent, Here())
     assert threads(plan) == {2}  # where nobody says, a study keeps its number
 

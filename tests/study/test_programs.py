@@ -354,7 +354,7 @@ def test_the_audit_of_a_store_is_that_of_its_study(tmp_path: Path) -> None:
 
 def test_without_inputs_the_plan_says_that_changes_go_unnoticed(tmp_path: Path) -> None:
     path = study_file(tmp_path)
-    assert "changes of the program go unnoticed" in cli("plan", path, "--store", tmp_path / "s")
+    assert "else changes go unnoticed" in cli("plan", path, "--store", tmp_path / "s")
 
 
 def test_a_metric_that_is_declared_later_is_said_to_be_missing(tmp_path: Path) -> None:

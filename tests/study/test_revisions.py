@@ -153,7 +153,7 @@ def test_a_setup_runs_once_per_revision_in_an_environment_of_its_own(repository:
         ('["main", "--help"]', "", "no revision is called '--help'"),
         ('["main", "HEAD"]', "", "main and HEAD are the same commit"),
         ('["main", "main"]', "", "main and main are the same"),
-        ("[]", 'setup = "true"', "setup is for revisions"),
+        ("[]", 'setup = "true"', "setup needs revisions"),
     ],
 )
 def test_revisions_that_cannot_be(repository: Path, revisions: str, run: str, message: str) -> None:
@@ -164,7 +164,7 @@ def test_revisions_that_cannot_be(repository: Path, revisions: str, run: str, me
 def test_a_factor_of_ones_own_and_a_place_without_commits(repository: Path, tmp_path: Path) -> None:
     path = study(repository, '["main", "wide"]')
     path.write_text(path.read_text() + "[factors]\nrevision = [1, 2]\n")
-    with pytest.raises(StudyError, match="call your own otherwise"):
+    with pytest.raises(StudyError, match="rename yours"):
         StudySpec.from_file(path)
     with pytest.raises(StudyError, match="in no git repository"):
         plan_of(tmp_path, '["main"]')

@@ -180,7 +180,7 @@ def test_a_rule_is_not_changed_after_a_look(tmp_path: Path) -> None:
     run_sequential(plan, Here())
     for rule in (RULE.replace("15", "20"), ""):
         study(tmp_path, ALIKE, rule, seeds=20)
-        with pytest.raises(StudyError, match="looked at 3 times by another rule") as caught:
+        with pytest.raises(StudyError, match="had 3 interim looks by another rule") as caught:
             Plan.make(StudySpec.from_file(path), store)
         assert "\n" not in str(caught.value)
 
@@ -192,13 +192,13 @@ def test_neither_is_its_question_and_looks_at_other_runs_are_not_its_own(tmp_pat
     for changed in (text.replace("x = [0.0, 0.5]", "x = [0.0, 0.5, 0.7]"), text.replace("= 0.0", "= 0.5")):
         assert changed != text
         path.write_text(changed)
-        with pytest.raises(StudyError, match="looked at 1 time with another comparison"):
+        with pytest.raises(StudyError, match="had 1 interim look with another comparison"):
             Plan.make(StudySpec.from_file(path), store)
     path.write_text(text.replace("seeds = 15", f"seeds = {list(range(2, 17))}"))
-    with pytest.raises(StudyError, match="looked at 1 time with other seeds"):
+    with pytest.raises(StudyError, match="had 1 interim look with other seeds"):
         Plan.make(StudySpec.from_file(path), store)
     path.write_text(text.replace("seeds = 15", "seeds = 4").split("[sequential]")[0])
-    with pytest.raises(StudyError, match="looked at 1 time by another rule"):
+    with pytest.raises(StudyError, match="had 1 interim look by another rule"):
         Plan.make(StudySpec.from_file(path), store)
     path.write_text(text)
     assert Plan.make(StudySpec.from_file(path), store).sequential["study"].stopped == "decided"

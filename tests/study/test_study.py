@@ -262,7 +262,7 @@ def test_a_baseline_is_any_plain_value(levels: str, baseline: str, stored: str, 
     [
         ("[1, 1.0]", "factors.x has 1 twice"),
         ('[1, "1"]', "factors.x has 1 twice"),
-        ('["", "a"]', "which no table tells from a missing value"),
+        ('["", "a"]', "which a table cannot tell from a missing value"),
         ("[nan, 1]", "factors.x"),
         ("[[1], [2]]", "factors.x"),
         ("[1979-05-27]", "factors.x"),

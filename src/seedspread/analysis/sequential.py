@@ -111,12 +111,13 @@ def factor_for(spec: studies.SequentialSpec, comparisons: int, progress: Progres
 
 
 def last_look(record: studies.SequentialRecord) -> str:
-    """`Look 2 of at most 9, 12 seeds: clamp vs subtract 3.1 [0.9, 11], CAN'T TELL; at most 28 more`."""
+    """`Look 2 of at most 9, 12 seeds: clamp vs subtract ×3.1 [0.9, 11], CAN'T TELL; at most 28 more`."""
     if not record.looks:
         return f"No look yet: the first is at {record.seeds} seeds."
     look, most = record.looks[-1], len(record.spec.sizes)
     found = "; ".join(
-        f"{c.title} {words.number(c.ratio)} {words.between(interval_of_look(c))}, {c.word}"
+        f"{c.title} ×{words.number(c.ratio)} {words.between(interval_of_look(c))}".removesuffix(" -")
+        + f", {c.word}"
         for c in look.comparisons
     )
     return f"Look {len(record.looks)} of at most {most}, {look.seeds} seeds: {found}; {_what_next(record)}."

@@ -24,6 +24,7 @@ from seedspread.errors import MissingExtraError, SeedspreadError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from seedspread.runs.store import RunState
     from seedspread.study.executor import StudyProgress
     from seedspread.study.plan import Plan
     from seedspread.study.spec import StudySpec
@@ -45,7 +46,6 @@ def _run_command(
 
 
 def _varied(study: str, seeds: str | None, settings: list[str] | None) -> str:
-    """Return the name of the study as it is asked for."""
     from seedspread.study.spec import Variation
 
     return Variation.of([*([] if seeds is None else [f"seeds={seeds}"]), *(settings or [])]).name(study)
@@ -80,7 +80,7 @@ def plan(
             why = str(error)
     sequential = _sequential(made)
     if json:
-        say_json(_plan_values(made, seconds) | {"sequential": sequential})
+        say_json(_plan_values(made, states, seconds) | {"sequential": sequential})
         return
     expected = []
     if sequential:  # else there is no scipy to wait for
@@ -93,11 +93,9 @@ def plan(
     source = why if seconds is None else estimate.source
     for line in (display.time_needed(states, seconds, source), *display.changed_inputs(made)):
         console.print(line)
-    console.print(display.plan_table(made, states))
-    notes = [*([made.study.note] if made.study.note else []), *made.notes()]
-    for line in [
-        *display.more_cells(made), *display.sharing(made), *notes, *expected, *display.lacking(made)
-    ]:  # fmt: skip
+    console.print(*display.plan_table(made, states), sep="\n")
+    notes = [*filter(None, [made.study.file.note]), *made.notes()]
+    for line in [*display.sharing(made), *notes, *expected, *display.lacking(made)]:
         console.print(line)
     if any(state.state not in (*FINISHED, "failed") for state in states.values()):
         command = _run_command(study, seeds, settings, store, data_dir)
@@ -106,7 +104,7 @@ def plan(
 
 
 def _sequential(made: "Plan") -> "dict[str, dict[str, Any]]":
-    """What is known and expected of the studies that grow, by name; a rule that is never met is refused."""
+    """Facts and expectations of the sequential studies, by name; a rule that is never met is refused."""
     if not made.sequential:
         return {}
     from seedspread.analysis.sequential import factor_for, sequential_facts
@@ -127,14 +125,13 @@ def _sequential(made: "Plan") -> "dict[str, dict[str, Any]]":
     return out
 
 
-def _plan_values(made: "Plan", seconds: float | None) -> dict[str, Any]:
-    states = made.states()
+def _plan_values(made: "Plan", states: "dict[str, RunState]", seconds: float | None) -> dict[str, Any]:
     return {
         "study": made.study.name,
         "title": made.study.title,
         "named": len(made.runs),
         "distinct": len(made.distinct),
-        "missing": len(made.missing()),
+        "missing": sum(state.state not in ("done", "collapsed") for state in states.values()),
         "stale": len(made.stale),
         "accepted": len(made.accepted),
         "core_seconds": seconds,
@@ -319,11 +316,15 @@ def status(
     states = made.states()
     if json:
         known = {"seconds_left": estimate.seconds_left(states), "sequential": _sequential(made)}
-        say_json(_plan_values(made, None) | known)
+        say_json(_plan_values(made, states, None) | known)
         return
     console = Terminal()
     if not watch:
         console.print(status_view(made, states, estimate), *_looks(made), sep="\n")
+        going = {state.state for state in states.values()}
+        if "running" not in going and going & {"waiting", "interrupted"}:
+            command = _run_command(study, seeds, settings, store, data_dir)
+            console.print(f"Next: {command}", soft_wrap=True)
         return
     with Live(console=console, refresh_per_second=2) as live:
         while True:
@@ -337,12 +338,12 @@ def status(
 
 
 def _verify(made: "Plan", json: bool) -> None:
-    """Read all files of the finished runs; exit status 1 if one is not what its run has left."""
+    """Read all files of the finished runs; exit status 1 if one is not what its run wrote."""
     from rich.progress import track
 
     from seedspread.render.terminal import Terminal
 
-    finished = list(made.store.known(made.distinct))
+    finished = list(made.store.finished(made.distinct))
     problems = {}
     for key in track(finished, "checking", console=Terminal(stderr=True), transient=True):
         if problem := made.store.verified(key):
@@ -352,13 +353,14 @@ def _verify(made: "Plan", json: bool) -> None:
     else:
         for key, problem in problems.items():
             say(f"{made.distinct[key].title}: {problem}")
-        say(f"{len(finished)} finished runs checked: {len(problems) or 'no'} problems.")
+        count = f"{len(problems) or 'no'} problem{'s' * (len(problems) != 1)}"
+        say(f"{len(finished)} finished runs checked: {count}.")
     if problems:
         raise typer.Exit(1)
 
 
 def _looks(made: "Plan") -> "list[RenderableType]":
-    """The looks at each study that grows, and how it stands."""
+    """Interim looks at each sequential study, and where it stands."""
     if not made.sequential:
         return []
     from rich.text import Text

@@ -182,7 +182,7 @@ def imported(name: str, path: str, what: str = "function") -> Any:
 
 
 def _pickled(function: Callable[..., Any]) -> bytes:
-    """A function and all of its module that it reads, as bytes for a process that lacks the module."""
+    """Return a function, and what it reads of its module, as bytes for a process without that module."""
     module = sys.modules.get(function.__module__)
     by_value = module is not None and module.__name__ != "__main__"  # which cloudpickle does by itself
     try:
@@ -200,7 +200,7 @@ def _pickled(function: Callable[..., Any]) -> bytes:
 
 
 def _check_not_another(module_name: str, path: str) -> None:
-    """Refuses a module whose name is taken, in this process, by one of another folder."""
+    """Refuse a module if another folder's module of that name is already loaded."""
     top = module_name.partition(".")[0]
     loaded = getattr(sys.modules.get(top), "__file__", None)
     spec = PathFinder.find_spec(top, [path])
@@ -213,7 +213,7 @@ def _check_not_another(module_name: str, path: str) -> None:
 
 
 def _checked(value: Any, name: str) -> FunctionType:
-    """The function itself, without what decorators have put around it."""
+    """Return the function without its decorators."""
     inner = unwrapped(value)
     if isinstance(inner, FunctionType):
         return inner
@@ -222,7 +222,7 @@ def _checked(value: Any, name: str) -> FunctionType:
 
 
 def _import_root(function: Callable[..., Any]) -> str | None:
-    """The folder from which a function can be imported by its name; None if it cannot."""
+    """Return the folder from which a function can be imported by name; None if it cannot."""
     module = sys.modules.get(function.__module__)
     file = getattr(module, "__file__", None)
     if module is None or function.__module__ == "__main__" or not file:
@@ -267,7 +267,6 @@ class FunctionRun(OwnRun):
             raise
 
     def _called(self) -> dict[str, Any]:
-        """Return the numbers that the function returns."""
         ended = self._ended_in_host()
         if self._stop.number is not None and ended.get("stopped"):
             kept = "; what it left in its folder is kept" if self._runner.function.takes_folder else ""
@@ -286,7 +285,7 @@ class FunctionRun(OwnRun):
         if "errno" in answer:  # the machine's, and not the run's: the same command tries it again
             raise RunFolderError(answer["failure"]["message"]) from OSError(answer["errno"], "")
         if "failure" in answer:
-            raise RunFailedError.told(answer["failure"])
+            raise RunFailedError.of_values(answer["failure"])
         self._device = answer["device"]
         return dict(answer["returned"])
 
@@ -403,7 +402,7 @@ class FunctionRunner(OwnCode):
         return {"source": dict(self.function.source.parts + self.function.source.objects)}
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
-        """Return hashes without source and inputs: the function by its place and its arguments."""
+        """Return hashes without source and inputs, by the function's place and arguments."""
         return [key_of(self.identity(p, seed) | {"origin": self.origin}) for p, seed in runs]
 
     def notes(self, parameters: Iterable[Parameters]) -> list[str]:

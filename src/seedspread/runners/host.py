@@ -40,7 +40,7 @@ class Loadable(Protocol):
 
 
 class Host:
-    """The worker's side of it: a process that is started once and used for run after run."""
+    """A process that is started once and used for one run after another: the worker's side."""
 
     def __init__(self, function: Loadable, environment: Mapping[str, str | None], *, warm: bool) -> None:
         ours = {name: value for name, value in os.environ.items() if name not in environment}

@@ -51,7 +51,9 @@ def matched(source: MetricSource, text: str) -> float:
     try:
         return float(found)
     except ValueError:
-        raise missing(source, f"the regex {source.regex!r} found {found!r:.80}, which is no number") from None
+        raise missing(
+            source, f"the regex {source.regex!r} found {found!r:.80}, which is not a number"
+        ) from None
 
 
 def field_of_file(source: MetricSource, path: Path) -> Any:

@@ -130,9 +130,7 @@ def _measured(values: Mapping[str, Any], promised: Sequence[Metric]) -> dict[str
     """
     metrics: dict[str, float | None] = {n: float(v) for n, v in values.items() if _is_finite(v)}
     if not promised and not metrics:
-        raise RunFailedError(
-            "metric 'accuracy' or any other is missing: it reported nothing", metric="accuracy"
-        )
+        raise RunFailedError("no metric is reported: it printed and logged none", metric="accuracy")
     collapsed, censored = False, []
     for metric in promised:
         name, number = metric.name, metrics.get(metric.name)
@@ -151,14 +149,13 @@ def _measured(values: Mapping[str, Any], promised: Sequence[Metric]) -> dict[str
             what = "NaN or infinite"
             raise RunFailedError(f"metric {name!r} is {what}", metric=name, what=what)
         else:
-            raise RunFailedError(f"metric {name!r} is no number: {value!r:.80}", metric=name)
-    chance = {metric.name: metric.chance for metric in promised if metric.chance is not None}
-    measured = {"metrics": metrics | dict.fromkeys(censored), "chance": chance}
-    return {
-        **measured,
+            raise RunFailedError(f"metric {name!r} is not a number: {value!r:.80}", metric=name)
+    measured = {
+        "metrics": metrics | dict.fromkeys(censored),
+        "chance": {metric.name: metric.chance for metric in promised if metric.chance is not None},
         "collapsed": collapsed or bool(censored),
-        **({"censored": censored} if censored else {}),
     }
+    return measured | ({"censored": censored} if censored else {})
 
 
 def _is_finite(value: Any) -> bool:
@@ -171,7 +168,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON; of two values under one name nobody can say which counts."""
+    """Return an object of JSON; refuse one with two values under one name."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError("it has a name twice")
@@ -221,7 +218,7 @@ class Randomness:
     repeats: int = 1
 
     def run_seed(self, seed: int) -> int:
-        """Return the seed of all that no source of its own has."""
+        """Return the seed for all randomness that belongs to no named source."""
         return 0 if self.driven else seed
 
     def seeds(self, seed: int) -> dict[str, int]:
@@ -277,16 +274,16 @@ class OwnCode(Runner):
     @property
     @abstractmethod
     def code(self) -> dict[str, Any]:
-        """What is run, as the configuration and the key of a run name it."""
+        """Return what is run, as a run's configuration and key name it."""
 
     @property
     def recorded_code(self) -> dict[str, Any]:
-        """What is run, as the provenance of a run records it."""
+        """Return what is run, as a run's provenance records it."""
         return self.code
 
     @property
     def content(self) -> dict[str, Any]:
-        """What the key of a run has of the code itself, beside its inputs."""
+        """Return the code's own part of a run's key, beside its inputs."""
         return {}
 
     @property
@@ -294,11 +291,11 @@ class OwnCode(Runner):
         return tuple(metric.name for metric in self.promised)
 
     def full_name(self, name: str) -> str:
-        """Return the name; one that has another meaning in a table of runs is refused."""
+        """Return the name; refuse one that is reserved in tables of runs."""
         if name in (*RESERVED, *COLUMNS, *(("seeds",) if self.randomness.sources else ())):
-            raise RunnerError(f"{name!r} cannot be a parameter: it has a meaning of its own")
+            raise RunnerError(f"{name!r} cannot be a parameter: the name is reserved")
         if name in self.metrics:
-            raise RunnerError(f"{name!r} is a parameter and a metric; call one of them otherwise")
+            raise RunnerError(f"{name!r} is a parameter and a metric; rename one of them")
         return name
 
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
@@ -313,7 +310,6 @@ class OwnCode(Runner):
         return self.randomness.repeats > 1
 
     def driving(self, sources: tuple[str, ...]) -> Self:
-        """Return this runner with seeds that drive these sources only."""
         known = self.randomness.sources
         for source in sources:
             if source not in known:
@@ -488,7 +484,7 @@ class OwnRun(ABC):
         (self._folder.path / FAILED_ATTEMPT).unlink(missing_ok=True)
 
     def _left_by_failure(self) -> tuple[dict[str, Any], int]:
-        """Return the states of the files and the size of the values that a failed attempt has left."""
+        """Return file states and the size of the logged values after a failed attempt."""
         try:
             left = read_json(str(self._folder.path), FAILED_ATTEMPT)
             return left["files"], int(left["values"])
@@ -496,7 +492,7 @@ class OwnRun(ABC):
             return {}, 0
 
     def _read_logged(self) -> Reported:
-        """Return what was logged, also by interrupted attempts, but not what a failed one has left."""
+        """Return what was logged, by interrupted attempts too, but not by a failed one."""
         by_layer = LAYER not in dict(self._parameters.values)
         return read_logged(self._logged, self._left_by_failure()[1], by_layer=by_layer)
 
@@ -522,7 +518,7 @@ class OwnRun(ABC):
     def _ended(
         self, supervisor: "subprocess.Popen[bytes]", order: dict[str, Any], timeout: float | None = None
     ) -> dict[str, Any]:
-        """Give a supervisor its order, and return how what it ran has ended."""
+        """Give a supervisor its order, and return how the process ended."""
         assert supervisor.stdin is not None and supervisor.stdout is not None  # noqa: S101, PT018 - pipes
         with suppress(FileNotFoundError):
             self._log_begin = self._log.stat().st_size

@@ -59,7 +59,7 @@ class Command:
 
     @property
     def is_there(self) -> bool:
-        """Whether its program can be found, as far as that does not depend on a run."""
+        """Whether its program can be found; True if that depends on the run."""
         program = self.template[0]
         return bool(_PLACEHOLDER.search(program)) or _found(program, self.folder, search_path()) is not None
 
@@ -83,8 +83,6 @@ def _found(program: str, home: str, path: str) -> str | None:
 
 
 def filled_in(text: str, values: Mapping[str, Level]) -> str:
-    """Return a text with its placeholders replaced."""
-
     def value(match: re.Match[str]) -> str:
         if match[1] is None:
             return match[0][0]
@@ -156,7 +154,7 @@ class ProgramRun(OwnRun):
         self._path = self._own_variables.get("PATH", "") + search_path()
 
     def _reported(self, last_line: str) -> Reported:
-        """Return what it reported in any way; a file that a failed attempt has left does not count."""
+        """Return all that was reported, in any way; a file from a failed attempt does not count."""
         logs, path = self._read_logged(), self._work / METRICS
         in_file = {} if self._is_of_failure(path) else read_metrics_file(path)
         text = plain_text(self._output()) if any(source.regex for source in self._sources) else ""
@@ -181,7 +179,7 @@ class ProgramRun(OwnRun):
         return field_of_file(source, path)
 
     def _is_of_failure(self, path: Path) -> bool:
-        """Whether a file is as a failed attempt has left it."""
+        """Whether a file is unchanged since a failed attempt."""
         left = self._left_by_failure()[0].get(str(path))
         return left is not None and left == state_of(path)
 
@@ -265,11 +263,11 @@ class ProgramRunner(OwnCode):
             for name in (name for name in placeholders(words) if name not in names):
                 hint = did_you_mean(name, names)
                 known = f"there are {', '.join(names)}{more}"
-                raise RunnerError(f"{where} has {{{name}}}, which is no parameter{hint} ({known})")
+                raise RunnerError(f"{where} has {{{name}}}, which is not a parameter{hint} ({known})")
         return super().parameters(base, values)
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
-        """Return hashes without the inputs, in this folder: elsewhere it is another program."""
+        """Return hashes without the inputs but with the folder: elsewhere it is another program."""
         named = () if self.revisions is None else self.revisions.ids
         changing = [found for name, found in named if name == WORKING_TREE]
         bases: list[str | None] = []
@@ -282,13 +280,15 @@ class ProgramRunner(OwnCode):
         return bases
 
     def notes(self, parameters: Iterable[Parameters]) -> list[str]:
-        """Return what the command leaves out, which may be an oversight."""
+        """Return notes on what the command leaves out, which may be an oversight."""
         seeds = [f"seed.{source}" for source in self.randomness.sources] or ["seed"]
         names = dict.fromkeys([*seeds, *(name for one in parameters for name, _ in one.values)])
         known = (*placeholders(self.command.template), *((REVISION,) if self.revisions else ()))
         unused = [f"{{{name}}}" for name in names if name not in known]
-        unnoticed = "No run.inputs are named: changes of the program go unnoticed."
-        notes = [] if self.inputs or self.revisions else [unnoticed]
+        advice = (
+            'Name the program\'s files under [run], such as inputs = ["*.py"]: else changes go unnoticed.'
+        )
+        notes = [] if self.inputs or self.revisions else [advice]
         if not unused:
             return notes
         where = "SEEDSPREAD_SEED or SEEDSPREAD_PARAMETERS"
@@ -301,7 +301,6 @@ class ProgramRunner(OwnCode):
             raise RunnerError(f"the program {program!r} is not there, or cannot be run; see run.command")
 
     def prepare(self, parameters: Iterable[Parameters], store: Store) -> None:
-        """Check out the revisions."""
         if self.revisions is not None:
             for found in dict.fromkeys(str(dict(one.values)[REVISION]) for one in parameters):
                 self.revisions.prepare(store.path, found)

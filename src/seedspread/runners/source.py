@@ -262,13 +262,13 @@ def _definition_text(definition: ast.AST) -> str:
 
 
 def file_has(function: FunctionType) -> bool:
-    """Return whether the function's file, if there is one, still has it where it was when imported."""
+    """Return whether the function's file, if any, still has it where it was when imported."""
     code = unwrapped(function).__code__
     return bool(_definitions(code)) or not os.path.exists(code.co_filename)
 
 
 def _definitions(code: CodeType) -> list[ast.AST]:
-    """Return the definitions in its file, as that is now, that a function may have come from."""
+    """Return the definitions in its current file that a function may have come from."""
     try:
         lines, _ = inspect.findsource(code)
         tree = _parse("".join(lines))
@@ -333,7 +333,7 @@ _MOST_BYTES, _MOST_PARTS = 2**30, 10**6
 
 
 class _OpaqueError(Exception):
-    """An object whose content cannot be told."""
+    """An object whose content cannot be hashed."""
 
 
 def content_digest(value: Any) -> str | None:

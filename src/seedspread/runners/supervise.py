@@ -50,7 +50,7 @@ class Log:
         self._file = self._open()
 
     def write(self, chunk: bytes) -> None:
-        """Add to the file; a full disk costs what would have stood there, and not the run."""
+        """Add to the file; a full disk loses this output, not the run."""
         with contextlib.suppress(OSError):
             if os.fstat(self._file.fileno()).st_size + len(chunk) > LOG_BYTES:
                 os.replace(self._path, f"{self._path}.old")
@@ -188,14 +188,14 @@ class Supervisor:
             self._signal(group, signal.SIGKILL)
 
     def asked_to(self, what: str) -> None:
-        """Note a signal; before there is a program to watch, go."""
+        """Note a signal; exit if there is no program to watch yet."""
         if not self._is_watching:
             end_descendants()  # the program may just have begun
             os._exit(1)
         setattr(self, what, True)
 
     def _read(self, key: selectors.SelectorKey) -> bool:
-        """Read what there is of an output; False if there is nothing."""
+        """Read available output; return False if there is none."""
         try:
             chunk = os.read(key.fd, 2**16)
         except BlockingIOError:
@@ -217,7 +217,7 @@ class Supervisor:
 
 
 def end_descendants() -> None:
-    """Kill all that descends from this process."""
+    """Kill all descendants of this process."""
     deadline = time.monotonic() + _END_SECONDS
     while time.monotonic() < deadline:
         for descendant in descendants():
@@ -242,7 +242,7 @@ def _wakeups() -> int:
 
 
 def descendants(pid: int | None = None) -> list[int]:
-    """Return the children of this process, or of another, and theirs: a chain is cut at every link."""
+    """Return all descendants of this process, or of another."""
     pid = pid or os.getpid()
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:

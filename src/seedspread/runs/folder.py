@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 def gpu() -> dict[str, Any]:
-    """The device that torch computes on in this process, as far as that is known, and how."""
+    """Return the device that torch uses in this process, and its settings; empty if unknown."""
     torch: Any = sys.modules.get("torch")
     with suppress(Exception):  # whatever goes by that name in someone's program
         if torch is not None and torch.cuda.is_initialized():
@@ -73,13 +73,13 @@ def gpu() -> dict[str, Any]:
 
 @cache
 def processor() -> str:
-    """Its name, and a digest of the arithmetic it has, as far as the system tells; equal ones round alike."""
+    """Return the CPU's name and a digest of its instruction sets; equal ones round alike."""
     try:
-        told = Path("/proc/cpuinfo").read_text(errors="replace")
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:  # no Linux, or closed to this user
         return f"{platform.machine()} {platform.processor()}".strip()
     wanted = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "Features")
-    pairs = [line.partition(":") for line in told.split("\n\n")[0].splitlines()]
+    pairs = [line.partition(":") for line in text.split("\n\n")[0].splitlines()]
     facts = [value.strip() for name, _, value in pairs if name.strip() in wanted]
     digest = hashlib.sha256(" ".join(facts).encode()).hexdigest()[:8]
     name = next((value.strip() for name, _, value in pairs if name.strip() == "model name"), "")
@@ -97,7 +97,7 @@ RESULT, PROVENANCE, CONFIG, FAILURE = "result.json", "provenance.json", "config.
 
 
 class RunFailedError(SeedspreadError):
-    """A run that cannot go on, with what is known of the cause as plain values."""
+    """A run that cannot go on; `details` has the cause as plain values."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -105,11 +105,11 @@ class RunFailedError(SeedspreadError):
         self.traceback = ""
 
     @classmethod
-    def told(cls, failure: Mapping[str, Any]) -> "RunFailedError":
-        """Return what another process has failed with, from the values of its `Failure`."""
-        told = Failure.of_values(failure)
-        error = cls(told.message, **told.details)
-        error.traceback = told.traceback
+    def of_values(cls, values: Mapping[str, Any]) -> "RunFailedError":
+        """Return the error of another process, from the values of its `Failure`."""
+        failure = Failure.of_values(values)
+        error = cls(failure.message, **failure.details)
+        error.traceback = failure.traceback
         return error
 
 
@@ -222,7 +222,7 @@ class RunFolder:
     # What is there
 
     def check_place(self) -> None:
-        """Refuse what is no folder: a link would lead out of the store."""
+        """Refuse anything but a folder: a link would lead out of the store."""
         if self.path.is_symlink():
             raise RunFolderError(f"{self.path} is a link; a run's folder must be a folder: remove the link")
         if self.path.exists() and not self.path.is_dir():
@@ -255,11 +255,11 @@ class RunFolder:
         return (self.path / PREDICTIONS).exists()
 
     def damage(self) -> str:
-        """What is wrong with a finished run's arrays, as far as a glance can tell; empty if nothing."""
+        """Return what a quick look finds wrong with a finished run's arrays; empty if nothing."""
         return damage_of_arrays(self.path / PREDICTIONS) or damage_of_parquet(self.path / HISTORY)
 
     def check_digest(self, name: str, provenance: Mapping[str, Any] | None = None) -> None:
-        """Raise `RecordError` if a file is not what the run's record says; older records do not say it."""
+        """Raise `RecordError` if a file differs from the run's record; older records have no digests."""
         if provenance is None:
             try:
                 provenance = read_record(str(self.path), PROVENANCE)
@@ -269,7 +269,7 @@ class RunFolder:
         if name == CONFIG and CONFIG not in digests:  # as older records have none of it
             return
         if digests and _digest(self.path / name) not in digests.get(name, [None]):
-            raise RecordError(f"{self.path / name} is not what the run has left: it was edited, or swapped")
+            raise RecordError(f"{self.path / name} is not what the run wrote: it was edited or swapped")
 
     def tampered(self) -> str:
         """What differs from the record of a finished run, when all of its files are read; empty if nothing.
@@ -282,18 +282,18 @@ class RunFolder:
             for name in (MODEL, TRAINING):
                 if (self.path / name).exists():
                     self.check_digest(name)
-            told = self.result()["metrics"].get("accuracy")
-            if told is None or not self.has_predictions:
+            accuracy = self.result()["metrics"].get("accuracy")
+            if accuracy is None or not self.has_predictions:
                 return ""
             correct = float(self.correct()[1].mean())
-            if min(abs(told - correct), abs(told / 100 - correct)) > _SAME_ACCURACY:
-                return f"{self.path}: its accuracy is {told:g}, and that of its predictions {correct:g}"
+            if min(abs(accuracy - correct), abs(accuracy / 100 - correct)) > _SAME_ACCURACY:
+                return f"{self.path}: its accuracy is {accuracy:g}, and that of its predictions {correct:g}"
         except UNREADABLE as error:
             return str(error)
         return ""
 
     def marks(self) -> tuple[list[str], bool]:
-        """What changes whenever the run begins, ends or fails, and whether it may be under way."""
+        """Return marks that change when the run begins, ends or fails, and whether it may be running."""
         files = {file.name: file for file in os.scandir(self.path)}
         marks = [
             f"{name} {files[name].stat().st_mtime_ns}" for name in (RESULT, FAILURE, BEGUN) if name in files
@@ -333,7 +333,7 @@ class RunFolder:
             return Failure(f"{self.path / FAILURE} is damaged")
 
     def heartbeat(self) -> Heartbeat | None:
-        """How far the run is; what should be a number and is none is left out."""
+        """Return how far the run is, without fields that are not numbers."""
         try:
             values = read_json(str(self.path), HEARTBEAT)
             done = values["done"]
@@ -347,7 +347,7 @@ class RunFolder:
             return None
 
     def _provenance(self) -> dict[str, Any]:
-        """What is known of a finished run; nothing if it cannot be read."""
+        """Return the provenance of a finished run; empty if it cannot be read."""
         try:
             return read_record(str(self.path), PROVENANCE)
         except UNREADABLE:
@@ -360,10 +360,6 @@ class RunFolder:
 
     def provenance(self) -> dict[str, Any]:
         return read_record(str(self.path), PROVENANCE)
-
-    def parameters(self) -> dict[str, Any]:
-        """What the finished run was called with."""
-        return dict(self.provenance()["config"])
 
     def inputs(self) -> dict[str, str]:
         """Input files of the finished run, with the checksums of their content."""
@@ -379,7 +375,7 @@ class RunFolder:
         return _amount(values.get("worker_seconds", values.get("seconds_since_last_start")))
 
     def history(self, columns: Sequence[str] | None = None) -> "pa.Table":
-        """What was recorded over training, a row per epoch and layer; all columns, or those asked for."""
+        """Return the history, a row per epoch and layer; all columns, or these."""
         self.check_digest(HISTORY)
         with open_file(self.path / HISTORY) as file:
             require_extra("parquet", f"reading {self.path / HISTORY}")
@@ -465,7 +461,7 @@ class RunFolder:
         return threads
 
     def beat(self, heartbeat: Callable[[], Heartbeat]) -> None:
-        """Write now and then how far the run is."""
+        """Write the heartbeat, unless the last one is recent."""
         now = time.monotonic()
         if now - self._beat >= _BEAT_SECONDS:
             self._beat = now
@@ -528,7 +524,7 @@ class RunFolder:
         self.writing(lambda: path.replace(path.with_name(f"{path.name}.damaged")))
 
     def writing(self, write: Callable[[], object]) -> None:
-        """Call `write`; a full disk or a read-only folder is one clear line."""
+        """Call `write`; report a full disk or a read-only folder in one line."""
         try:
             if self.guard is not None:
                 self.guard()
@@ -536,7 +532,7 @@ class RunFolder:
         except OSError as error:
             alone = "" if self.guard else ", with --resume,"  # no lease: it was started by itself
             raise RunFolderError(
-                f"cannot write to {self.path}: {error.strerror}; what was written before is kept: mend it, "
+                f"cannot write to {self.path}: {error.strerror}; earlier work is kept. Fix this, "
                 f"then rerun the same command{alone} to resume"
             ) from error
 
@@ -552,7 +548,7 @@ class RunFolder:
         self.writing(whole)
 
     def _sweep(self) -> None:
-        """Delete what a killed run has left half-written, or had no time to delete."""
+        """Delete what a killed run left half-written or undeleted."""
         leftovers = [*self.own_files(TEMPORARY), self.path / FAILURE]
         if self.is_done:
             leftovers += [
@@ -570,7 +566,7 @@ class RunFolder:
             )
 
     def _begun(self) -> dict[str, Any] | None:
-        """What the run began with; None if it has not, or if that is damaged: then it begins afresh."""
+        """Return what the run began with; None if it has not begun, or begins afresh after damage."""
         try:
             begun = read_json(str(self.path), BEGUN)
             return {"key": str(begun["key"]), "threads": int(begun["threads"])}
@@ -583,7 +579,7 @@ class RunFolder:
             return None
 
     def begin_afresh(self, why: str, *damaged: Path) -> None:
-        """Put aside what the run would go on from, none of which can be used, with a warning."""
+        """Put aside all checkpoints, which cannot be used, and warn."""
         _log.warning("%s", printable(f"{why}: put aside, and the run begun afresh"))
         for path in (*damaged, *self.checkpoints()):
             self.put_aside(path)

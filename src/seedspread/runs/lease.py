@@ -35,7 +35,7 @@ class LeaseLostError(SeedspreadError):
 
 @dataclass(frozen=True)
 class Holder:
-    """A lease as it is found on disk."""
+    """A lease on disk."""
 
     token: int
     path: Path
@@ -49,7 +49,7 @@ class Holder:
 
     @property
     def is_dead(self) -> bool:
-        """Whether its process is known to have ended; False where that cannot be known."""
+        """Whether its process is known to have ended; False if that cannot be known."""
         return self.is_here and _has_ended(self.pid, self.content.get("started"))
 
     @property
@@ -58,7 +58,7 @@ class Holder:
 
 
 class StalenessTracker:
-    """Remembers when leases were last seen to move, by this process's monotonic clock."""
+    """Times since leases last changed, by this process's monotonic clock."""
 
     def __init__(self, seconds: float = LEASE_SECONDS) -> None:
         self.seconds = seconds
@@ -92,10 +92,10 @@ class Lease:
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether a lost lease went to another worker or under a copy of a store, and was not just removed.
+        """Whether a lost lease was taken over or overwritten by a copied folder, and not just removed.
 
-        A taken number stays taken, and who copies a finished run's folder over this one writes that run's
-        lease into this file.
+        Whoever takes over adds a higher number. Another run's folder that is copied over this one may bring a
+        lease of the same number, which overwrites this file.
         """
         return any(_token(path) >= self.token for path in _paths(self.path.parent))
 
@@ -217,7 +217,7 @@ def _is_pid(value: object) -> bool:
 
 
 def process(pid: int) -> dict[str, Any]:
-    """What tells a process of this machine apart from all others, of any time and place."""
+    """Return what identifies a process of this machine among all others, past and present."""
     return {"host": platform.node(), "pid": pid, "started": _started(pid), "space": _space()}
 
 
@@ -229,7 +229,7 @@ def is_running(values: Mapping[str, Any]) -> bool:
 
 @cache
 def _space() -> str:
-    """Names the set of process numbers in which a pid of ours means something: this boot, this namespace."""
+    """Name the set in which our process numbers are unique: this boot and this namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -238,7 +238,7 @@ def _space() -> str:
 
 
 def _has_ended(pid: int, started: str | None) -> bool:
-    """Whether a process is gone, or its number is another's now; False where that cannot be seen."""
+    """Whether a process has ended, or its number was reused; False if that cannot be seen."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

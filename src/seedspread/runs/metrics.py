@@ -87,20 +87,16 @@ class Metric:
 
     @property
     def full_scale(self) -> float | None:
-        """What the number one is in this unit: 100 in per cent, 1 in shares; None where it means nothing."""
+        """A share of one in this unit: 100 in per cent, 1 in shares; None for other units."""
         return {"share": 1.0, "per cent": 100.0}.get(self.unit)
 
     @property
     def for_display(self) -> "tuple[Metric, float]":
-        """The metric as people like to read it, shares in per cent, and the factor that leads there."""
+        """The metric for display, shares in per cent, and the factor to multiply values with."""
         if self.unit != "share":
             return self, 1.0
         chance = None if self.chance is None else 100 * self.chance
         return replace(self, unit="per cent", chance=chance), 100.0
-
-    def as_share(self, value: float) -> float | None:
-        """A value as a number from 0 to 1; None where the unit has no such meaning."""
-        return None if self.full_scale is None else value / self.full_scale
 
     def digits(self, value: float | None, places: int) -> str:
         """A number for a table: per cent with so many places, all else with four digits; a dash for none."""

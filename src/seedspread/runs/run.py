@@ -68,6 +68,9 @@ class Run:
         Plain strings and bytes: with ten thousand runs, paths and decoding would be most of the time.
         """
         result, provenance = read_record(folder, RESULT), read_record(folder, PROVENANCE)
+        files = RunFolder(Path(folder))
+        if damage := files.damage():
+            raise RecordError(damage)
         _check_names(RESULT, result, "runner", "metrics", "collapsed")
         _check_names(PROVENANCE, provenance, "seed", "config")
         name = os.path.basename(folder)
@@ -77,14 +80,12 @@ class Run:
         chance, parameters = result.get("chance") or {}, provenance["config"]
         if not (isinstance(chance, dict) and isinstance(parameters, dict)):
             raise ValueError(f"{RESULT} has a chance, or {PROVENANCE} a config, that is no object")
-        if any(name in SCORED and name not in values for name in metrics):
-            files = RunFolder(Path(folder))
-            if files.has_predictions:
-                stored = files.predictions("logits", "labels")
-                found, guessed = scores(stored["logits"][0], stored["labels"])
-                values, chance = found | values, guessed | chance
+        if any(name in SCORED and name not in values for name in metrics) and files.has_predictions:
+            stored = files.predictions("logits", "labels")
+            found, guessed = scores(stored["logits"][0], stored["labels"])
+            values, chance = found | values, guessed | chance
         seed = int(provenance["seed"])
-        RunFolder(Path(folder)).check_digest(RESULT, provenance)
+        files.check_digest(RESULT, provenance)
         return cls(
             key=name,
             seed=seed,
@@ -145,14 +146,14 @@ class Run:
         )
 
 
-def read_run(folder: Path, metrics: Sequence[str] = ()) -> Run | str:
+def read_run(folder: Path, metrics: Sequence[str] = ()) -> Run | RecordError:
     """Return a finished run, or what is wrong with its files; arguments as in `Run.read`."""
     try:
-        return RunFolder(folder).damage() or Run.read(str(folder), metrics)
+        return Run.read(str(folder), metrics)
     except RecordError as error:
-        return str(error)
+        return error
     except UNREADABLE as error:
-        return f"{folder} is not a readable run: {error}"
+        return RecordError(f"{folder} is not a readable run: {error}")
 
 
 def key_of(canonical: Mapping[str, Any]) -> str:
@@ -197,7 +198,7 @@ def _number(name: str, value: object) -> float:
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{RESULT} has {value!r:.80} as {name}, which is no number")
+        raise ValueError(f"{RESULT} has {value!r:.80} as {name}, which is not a number")
     return float(value)
 
 

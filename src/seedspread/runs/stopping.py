@@ -42,7 +42,7 @@ class StopRequest:
 
 @contextmanager
 def handling(*numbers: int, by: Any) -> Iterator[None]:
-    """Have signals handled otherwise while it is open; only the main thread can."""
+    """Handle signals with `by` inside the context; only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -56,7 +56,7 @@ def handling(*numbers: int, by: Any) -> Iterator[None]:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Catch SIGTERM and SIGINT while it is open; only the main thread can."""
+    """Catch SIGTERM and SIGINT inside the context; only the main thread can."""
     request = StopRequest()
     with handling(signal.SIGTERM, signal.SIGINT, by=request.handle):
         yield request

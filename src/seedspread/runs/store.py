@@ -64,8 +64,8 @@ def _finished(folder: Path) -> Any:
 def finished_runs(folder: Path, metrics: Sequence[str] = ()) -> tuple[list[Run], list[str]]:
     """The finished runs that can be read, and a line on each that cannot."""
     found = [read_run(path, metrics) for path in sorted(_finished(folder))]
-    runs = [one for one in found if not isinstance(one, str)]
-    return runs, [one for one in found if isinstance(one, str)]
+    runs = [one for one in found if isinstance(one, Run)]
+    return runs, [str(one) for one in found if isinstance(one, RecordError)]
 
 
 def correct_predictions(folders: list[str]) -> NDArray[np.bool_] | None:
@@ -160,7 +160,7 @@ def layer_table(runs: Sequence[Run]) -> "pd.DataFrame":
 
 
 def _history(run: Run) -> "pd.DataFrame":
-    """What a run recorded of its layers, epoch by epoch."""
+    """Return what a run recorded about its layers, by epoch."""
     import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
 
     try:
@@ -197,39 +197,6 @@ def _names(
         is_clear = ends[end] == 1 and end not in taken and not name.startswith(_WHOLE)
         names[name] = end if name not in factors and is_clear else name
     return names
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of a finished run.
-
-    Attributes:
-        problem: what is wrong with its files.
-        base_key: its key without the content of input files, if it has some.
-        is_newer: whether the problem is that a newer version has written it.
-        metrics: names of what it has measured.
-    """
-
-    collapsed: bool = False
-    problem: str = ""
-    base_key: str | None = None
-    is_newer: bool = False
-    metrics: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, folder: str) -> "Known":
-        run = read_run(Path(folder))
-        if isinstance(run, Run):
-            base = run.provenance.get("base_key")
-            measured = [name for name, value in run.metrics.items() if not math.isnan(value)]
-            return cls(run.collapsed, "", base if isinstance(base, str) else None, False, measured)
-        try:
-            read_record(folder, RESULT)
-        except NewerFormatError:
-            return cls(problem=run, is_newer=True)
-        except UNREADABLE:
-            pass
-        return cls(problem=run)
 
 
 State = Literal["done", "collapsed", "running", "failed", "interrupted", "waiting"]
@@ -288,7 +255,7 @@ class Store:
         return RunFolder(self.folder(key), key)
 
     def claim(self, key: str, tracker: StalenessTracker) -> Lease | None:
-        """The right to run a run; None if another has it. `RunFolderError` if its place is no folder."""
+        """Return a run's lease; None if another has it. `RunFolderError` if its place is not a folder."""
         self.run(key).check_place()
         return claim(self.folder(key), tracker)
 
@@ -310,13 +277,13 @@ class Store:
 
         Raises `NewerFormatError` for a result that is whole, and newer than this program.
         """
-        known = Known.of(str(self.folder(key))) if self.is_done(key) else Known()
-        if known.is_newer:
-            raise NewerFormatError(known.problem)
-        return known.problem
+        run = read_run(self.folder(key)) if self.is_done(key) else None
+        if isinstance(run, NewerFormatError):
+            raise run
+        return str(run) if isinstance(run, RecordError) else ""
 
     def can_be_retried(self, key: str) -> bool:
-        """False for what a newer version has written, and for what lies where no run can be."""
+        """Return False for a newer version's run, and for anything but a folder."""
         try:
             self.run(key).check_place()
             self.damage(key)
@@ -331,14 +298,13 @@ class Store:
             self.run(key).put_result_aside()
 
     def state(self, key: str) -> RunState:
-        """Where a run is."""
         run = self.run(key)
         try:
             run.check_place()
         except RunFolderError as error:
             return RunState(key, "failed", str(error))
         if run.is_done:
-            return _ended(key, Known.of(str(run.path)))
+            return _ended(key, read_run(run.path))
         if not run.path.is_dir():
             return RunState(key, "waiting")
         if _at_work(run.path) is not None:
@@ -349,27 +315,26 @@ class Store:
         return RunState(key, "interrupted" if run.has_begun else "waiting")
 
     def finished_by_base_key(self) -> dict[str, str]:
-        """Of runs that depend on input files, the one that ended last, by its key without them."""
+        """Return the last finished of the runs that differ only in input files, by the key without these."""
         ended: dict[str, tuple[int, str]] = {}
-        for key, known in self.known(self.keys()).items():
-            if known.base_key is not None:
-                found = self.run(key).finished_at(), key
-                ended[known.base_key] = max(ended.get(known.base_key, (0, "")), found)
+        for key, run in self.finished(self.keys()).items():
+            if isinstance(run, Run) and isinstance(base := run.provenance.get("base_key"), str):
+                ended[base] = max(ended.get(base, (0, "")), (self.run(key).finished_at(), key))
         return {base: key for base, (_, key) in ended.items()}
 
     def states(self, keys: Iterable[str]) -> dict[str, RunState]:
         keys = list(keys)
-        known = self.known(keys)
-        return {key: _ended(key, known[key]) if key in known else self.state(key) for key in keys}
+        finished = self.finished(keys)
+        return {key: _ended(key, finished[key]) if key in finished else self.state(key) for key in keys}
 
-    def known(self, keys: Iterable[str]) -> dict[str, Known]:
-        """What is known of the finished among these runs.
+    def finished(self, keys: Iterable[str]) -> dict[str, Run | RecordError]:
+        """Return the finished among these runs, or what is wrong with their files.
 
         Plain strings: with ten thousand runs, paths would be most of the time.
         """
         folders = {key: f"{self.path}/{key}" for key in keys}
         return {
-            key: Known.of(folder)
+            key: read_run(Path(folder))
             for key, folder in folders.items()
             if not os.path.islink(folder) and os.path.lexists(f"{folder}/{RESULT}")
         }
@@ -389,18 +354,19 @@ class Store:
         return sorted(name for name in folders if not name.startswith("."))
 
     def problems(self) -> list[str]:
-        """A line on each file that is damaged or not of a run."""
+        """Return a line for each file that is damaged or belongs to no run."""
         foreign = [
             f"{path} is not a run's folder"
             for path in sorted(self.path.iterdir() if self.path.is_dir() else ())
             if not path.name.startswith((".", "report.")) and not RunFolder(path).could_be_a_run
         ]
-        found = [known.problem for known in self.known(self.keys()).values() if known.problem]
-        return found + foreign
+        damaged = [str(one) for one in self.finished(self.keys()).values() if isinstance(one, RecordError)]
+        return damaged + foreign
 
     def verified(self, key: str) -> str:
-        """What is wrong with a finished run when all of its files are read; empty if nothing is."""
-        return Known.of(str(self.folder(key))).problem or self.run(key).tampered()
+        """Return what is wrong with a finished run after reading all of its files; empty if nothing."""
+        run = read_run(self.folder(key))
+        return str(run) if isinstance(run, RecordError) else self.run(key).tampered()
 
     def check(self) -> None:
         """Raise `StoreError` if nothing can be written here."""
@@ -466,14 +432,15 @@ def _cell(value: object) -> str:
     return "-" if value is None else printable(str(value))
 
 
-def _ended(key: str, known: Known) -> RunState:
-    again = "; run it again with --retry-failed" if known.problem and not known.is_newer else ""
-    state: State = "failed" if known.problem else "collapsed" if known.collapsed else "done"
-    return RunState(key, state, f"{known.problem}{again}")
+def _ended(key: str, run: Run | RecordError) -> RunState:
+    if isinstance(run, Run):
+        return RunState(key, "collapsed" if run.collapsed else "done")
+    again = "" if isinstance(run, NewerFormatError) else "; run it again with --retry-failed"
+    return RunState(key, "failed", f"{run}{again}")
 
 
 def _at_work(folder: Path) -> Holder | None:
-    """Who runs a run, as far as a glance can tell. Who would take over waits and watches."""
+    """Return who runs a run, by a quick look. Whoever would take over watches for longer."""
     holder = newest(folder)
     if holder is None or holder.is_dead:
         return None

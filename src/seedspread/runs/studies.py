@@ -15,9 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -28,7 +26,7 @@ from pydantic import (
 
 from seedspread.atomic import replacing
 from seedspread.errors import reason
-from seedspread.runs.files import FORMAT, UNREADABLE, NewerFormatError, read_record
+from seedspread.runs.files import FORMAT, UNREADABLE, FrozenConfig, NewerFormatError, read_record
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.levels import level_name, setting_name, several
 from seedspread.runs.metrics import Metric
@@ -37,13 +35,13 @@ from seedspread.runs.store import RunState, Store, StoreError
 
 # A variance of fewer seeds tells next to nothing.
 FEWEST_SEEDS = 3
-# More tell nothing more, and only cost.
+# More looks cost error rate and gain nothing.
 MOST_LOOKS = 100
-# Of an arm: with more of them the headline's model, whose levels these are, is not used.
+# Seeds of a group: with more, the model that the levels come from is not used.
 MOST_SEEDS = 5000
 
 
-class SequentialSpec(BaseModel):
+class SequentialSpec(FrozenConfig):
     """When a study has interim looks, and what ends it.
 
     Attributes:
@@ -53,8 +51,6 @@ class SequentialSpec(BaseModel):
         stop: `decided`: once every comparison is YES or NO. By default.
         precision: instead, once every ratio is known to this factor either way.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     start: StrictInt
     step: StrictInt
@@ -170,7 +166,7 @@ def _as_text(value: object) -> object:
     return level_name(value) if isinstance(value, str | bool | int | float) else value
 
 
-class AuditSpec(BaseModel):
+class AuditSpec(FrozenConfig):
     """Which comparison a study is about, by its factors' names.
 
     Attributes:
@@ -180,8 +176,6 @@ class AuditSpec(BaseModel):
         by: a factor whose levels are audited apart, or several; `study` in a collection.
         value: the metric, or several, the main one first.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     group: str
     baseline: Annotated[str, BeforeValidator(_as_text)]
@@ -263,7 +257,7 @@ class RecordedStudy:
 
     @property
     def asked(self) -> list[str]:
-        """Question and prediction, in words."""
+        """Question and prediction as lines."""
         both = {"Question": self.question, "Prediction": self.prediction}
         return [f"{name}: {text}" for name, text in both.items() if text]
 
@@ -347,7 +341,7 @@ def _read(path: Path) -> RecordedStudy:
     study = _RECORD.validate_python(values)
     factors = {factor for cell in study.cells for factor in cell.levels}
     if study.audit is not None and not set(study.audit.factors) <= factors:
-        raise ValueError("its audit names what is no factor")
+        raise ValueError("its audit names something that is not a factor")
     return study
 
 
@@ -371,5 +365,5 @@ def store_marks(store: Path) -> tuple[list[str], bool]:
 
 
 def _paths(store: Path) -> list[Path]:
-    """Hidden ones are what was being written when a study was killed."""
+    """Files of the records; hidden ones were being written when a study was killed."""
     return sorted(path for path in (store / STUDIES).glob("*.json") if not path.name.startswith("."))

@@ -1,5 +1,6 @@
 """A study as people see it, on a terminal or in a notebook: plan, progress while it runs, state."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,10 +16,11 @@ from rich.text import Text
 
 from seedspread.errors import abridged
 from seedspread.render.table import head_of
-from seedspread.render.terminal import FittedTable, Terminal, to_rich
+from seedspread.render.terminal import Terminal, to_rich
 from seedspread.render.web import for_notebook
 from seedspread.runs.folder import Heartbeat
 from seedspread.runs.levels import counted_runs, level_name
+from seedspread.runs.run import Run
 from seedspread.runs.store import FINISHED, RunState, by_state, tidy_table
 from seedspread.runs.studies import SequentialRecord
 from seedspread.runs.time_left import duration
@@ -38,13 +40,10 @@ _LINE_WIDTH = 100
 _CELLS_LISTED = 500
 
 
-def plan_table(plan: Plan, states: dict[str, RunState]) -> FittedTable:
-    return to_rich(replace(plan.overview(states, _CELLS_LISTED), title=""))
-
-
-def more_cells(plan: Plan) -> list[str]:
-    more = len({run.cell_id for run in plan.runs}) - _CELLS_LISTED
-    return [f"... and {more:,} more cells, which --json lists"] if more > 0 else []
+def plan_table(plan: Plan, states: dict[str, RunState]) -> list[RenderableType]:
+    table = plan.overview(states, _CELLS_LISTED)
+    more = [Text(f"... and {table.note}, which --json lists")] if table.note else []
+    return [to_rich(replace(table, title="")), *more]
 
 
 def sharing(plan: Plan) -> list[str]:
@@ -60,11 +59,11 @@ def sharing(plan: Plan) -> list[str]:
 
 
 def time_needed(found: Mapping[str, RunState], seconds: float | None, source: str) -> str:
-    """How many runs are done and to do, and their time; `source` is how that is known, or why not."""
+    """Say how many runs are done and to do, and how long they take; `source` explains the estimate."""
     states = [state.state for state in found.values()]
     done, failed = sum(states.count(state) for state in FINISHED), states.count("failed")
     missing = len(states) - failed - done
-    again = f", {failed} failed (run --retry-failed tries again)" if failed else ""
+    again = f", {failed} failed (run --retry-failed tries these again)" if failed else ""
     if not missing:
         return (
             f"{done} of {counted_runs(len(states))} are done{again}."
@@ -81,13 +80,14 @@ def time_needed(found: Mapping[str, RunState], seconds: float | None, source: st
 
 
 def lacking(plan: Plan) -> list[str]:
-    """Metrics that are declared, and how many finished runs were made before they were."""
+    """Return notes on finished runs that lack a metric because it was declared later."""
     counts: Counter[str] = Counter()
-    known = plan.store.known(plan.distinct)
+    finished = plan.store.finished(plan.distinct)
     for part in plan.study.parts:
-        runs = [known[run.key] for run in plan.runs if run.study == part.name and run.key in known]
-        for metric in part.metrics:
-            counts[metric.name] += sum(metric.name not in run.metrics for run in runs if not run.problem)
+        runs = [finished.get(run.key) for run in plan.runs if run.study == part.name]
+        for name in (metric.name for metric in part.metrics):
+            there = [run.metrics.get(name, math.nan) for run in runs if isinstance(run, Run)]
+            counts[name] += sum(map(math.isnan, there))
     return [
         f"{count} finished runs have no {name}, which was declared later: delete their folders to run them "
         "again."
@@ -96,7 +96,7 @@ def lacking(plan: Plan) -> list[str]:
 
 
 def changed_inputs(plan: Plan) -> list[str]:
-    """What the store has of this study from input files that have changed since."""
+    """Return notes on runs whose input files have changed since."""
     lines = []
     if plan.accepted:
         lines.append(
@@ -141,7 +141,7 @@ def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> 
     elif work:
         facts.append(f"about {duration(work)} of one worker's time left")
     parts: list[RenderableType] = [Text(plan.study.title, style="bold"), Text(f"{'; '.join(facts)}.")]
-    parts += [plan_table(plan, states), *map(Text, more_cells(plan))]
+    parts += [*map(Text, changed_inputs(plan)), *plan_table(plan, states)]
     running = [
         f"{run.title}: {_how_far(state.heartbeat)}"
         for key, run in plan.distinct.items()

@@ -46,7 +46,7 @@ ProgressCallback = Callable[[StudyProgress], None]
 
 
 class Job(ABC):
-    """Work that was submitted; `interrupted` is what to say when whoever waits for it goes."""
+    """Submitted work; `interrupted` is the message if the user stops waiting for it."""
 
     interrupted = "interrupted"
 
@@ -59,10 +59,10 @@ class Job(ABC):
         """
 
     def cancel(self) -> None:  # noqa: B027 - closing may be enough
-        """Do nothing more of it."""
+        """Stop working on it."""
 
     def close(self) -> None:  # noqa: B027 - nothing may be held
-        """Let go of what the engine holds; called once, whatever has happened."""
+        """Release what the engine holds; called once, whatever has happened."""
 
 
 class Executor(ABC):

@@ -131,7 +131,7 @@ class LocalExecutor(Executor):
         return _WorkerPool(items, [None] * count if slots is None else slots[:count])
 
     def _gpu_slots(self, items: Sequence[WorkItem]) -> list[str] | None:
-        """What each worker that there can be sees as `CUDA_VISIBLE_DEVICES`; None leaves it as it is."""
+        """Return each possible worker's `CUDA_VISIBLE_DEVICES`; None leaves it as it is."""
         if self.gpus_per_run == 0:
             return [""] * len(items)
         if self.gpus_per_run is None and not any(
@@ -152,7 +152,6 @@ class LocalExecutor(Executor):
 
 
 def cores_here() -> int:
-    """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -166,7 +165,7 @@ class _Worker:
     stopped: str = ""
 
     def messages(self) -> Iterator[AttemptResult]:
-        """Take what it had to say; `stopped` is then the run that it was asked to stop in."""
+        """Read its messages; `stopped` is the run in which it was asked to stop."""
         try:
             while self.inbox.poll():
                 message = self.inbox.recv()
@@ -232,7 +231,7 @@ class _WorkerPool(Job):
         return _Worker(process, inbox)
 
     def _kill_silent(self, progress: StudyProgress) -> None:
-        """A worker that is there and whose lease no longer moves (it hangs, it was stopped) is ended."""
+        """Kill workers whose lease no longer moves: they hang, or were stopped."""
         own = {worker.process.pid: worker.process for worker in self._workers}
         for item in self._items:
             if item.key in progress.done or item.key in progress.failed:
@@ -243,7 +242,7 @@ class _WorkerPool(Job):
                 own[holder.pid].join()
 
     def _restart(self, gone: Sequence[_Worker]) -> str:
-        """Replace workers that have died, after all that they had to say; return why that does not help."""
+        """Replace dead workers once their messages are read; return why that does not help, if so."""
         for i, worker in enumerate(self._workers):
             if worker not in gone or worker.is_through:
                 continue
@@ -291,7 +290,7 @@ def _died(code: int | None) -> str:
 
 
 def _work(items: Sequence[WorkItem], outbox: Connection, gpus: str | None) -> None:
-    """Be a worker, and say last whether nothing was left to do, or in which run it was asked to stop."""
+    """Be a worker; report at the end that nothing is left, or in which run it was asked to stop."""
     stopped = _until_ended(items, outbox, gpus)
     outbox.send(_THROUGH if stopped is None else stopped)
     sys.exit(0 if stopped is None else 128 + signal.SIGTERM)

@@ -1,14 +1,16 @@
 """The one loop over an engine, whatever it is, that runs what a plan is missing."""
 
 import re
+import shlex
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, in_terminal, spoken
 from seedspread.runners.contract import WorkItem
 from seedspread.runners.outputs import suggested_regex
+from seedspread.runners.revisions import REVISION
 from seedspread.runs.lease import LEASE_SECONDS
 from seedspread.runs.levels import counted_runs
 from seedspread.runs.run import Run
@@ -19,17 +21,18 @@ from seedspread.study.executor import Executor, Job, ProgressCallback, StudyProg
 from seedspread.study.plan import Estimate, Plan
 from seedspread.study.slurm_engine import SlurmExecutor
 
+_RETRY = "try again with --retry-failed"
 _LOOK_SECONDS = 2.0
 # So many runs that fail alike, before any has ended well, are a mistake in the study.
 _FIRST_RUNS = 3
 # What differs between failures of one kind: numbers, places.
 _FACTS = re.compile(r"[\d.]+|/\S+")
-# Of the time: a large store is not looked at all the time.
+# Share of the time that may go into reading the store.
 _LOOK_SHARE = 0.05
 
 
 class Overview:
-    """Keeps the time that a running study has left up to date with its store."""
+    """Updates the time left of a running study from its store."""
 
     def __init__(self, plan: Plan, progress: StudyProgress) -> None:
         self.progress = progress
@@ -56,13 +59,13 @@ class Overview:
 
 
 class StudyStoppedError(SeedspreadError):
-    """The study was stopped, or stopped itself; everything can be resumed."""
+    """The study was interrupted and can be resumed."""
 
     exit_code = 130
 
 
 class RunsFailedError(SeedspreadError):
-    """Runs ended with errors of their own, and it was asked that none does."""
+    """Runs failed with errors of their own under `strict`."""
 
     exit_code = 3
 
@@ -79,10 +82,11 @@ def raise_if_unfinished(progress: StudyProgress, *, waited: bool, strict: bool =
     without = {key: message for key, message in progress.failed.items() if key not in progress.crashed}
     if failed := progress.failed if strict else without:
         key, message = next(iter(failed.items()))
-        count = f"{counted_runs(len(failed))} failed; try again with --retry-failed"
-        from_python = "(from Python: retry_failed=True; Study.runs has the others)"
+        advice = spoken(_RETRY if in_terminal.get() else f"{_RETRY} (Study.runs has the others)")
         error = SeedspreadError if without else RunsFailedError
-        raise error(f"{count} {from_python}; the first, {progress.title(key)}: {message}")
+        raise error(
+            f"{counted_runs(len(failed))} failed; {advice}; the first, {progress.title(key)}: {message}"
+        )
     if progress.left and waited:
         raise SeedspreadError(f"{counted_runs(progress.left)} did not end; rerun the same command to resume")
 
@@ -107,7 +111,7 @@ def run_plan(
         lease_seconds: after how long a silent lease may be taken over.
     """
     if isinstance(executor, SlurmExecutor):
-        executor = executor.with_parameters(plan.study.slurm)
+        executor = executor.with_parameters(plan.study.file.slurm)
     plan.check()
     plan.store.check()
     threads = _threads_of(plan, executor.threads)
@@ -147,7 +151,7 @@ def _threads_of(plan: Plan, asked: int | None) -> dict[str, int]:
     """
     threads = {}
     for study in plan.study.parts:
-        wanted = asked or study.engine.threads
+        wanted = asked or study.file.engine.threads
         begun, recorded = None, recorded_study(plan.store, study.name, study.origin)
         if recorded and any(run.is_done or run.has_begun for run in map(plan.store.run, recorded.keys)):
             begun = recorded.threads
@@ -219,17 +223,19 @@ def _why_hopeless(plan: Plan, progress: StudyProgress, before: frozenset[str]) -
         return ""
     if len({_FACTS.sub("", failure.last_line.partition(" (last output")[0]) for failure in failures}) > 1:
         return ""
-    rest = "--keep-going runs the rest anyway"
+    advice = spoken(f"{_RETRY}; --keep-going runs the rest anyway")
     metric, output = failures[0].details.get("metric"), failures[0].details.get("log_tail", "")
     if metric is None:
         same = f"the first {len(failures)} runs all failed in the same way: {failures[0].last_line}"
-        return f"{same}; fix it, then try again with --retry-failed; {rest}"
+        return f"{same}; fix it, then {advice}"
     regex = suggested_regex(str(metric), str(output).splitlines()) or f"{metric}: ([-+\\d.eE]+)"
+    pattern = f"{metric} = {{ regex = '{regex}' }} under [metrics] in the study"
+    if any(REVISION in dict(cell) for _, cell in cells):
+        pattern += f" (on the command line: --metric {shlex.quote(f'{metric}={regex}')})"
     return (
         f"the first {len(failures)} runs all ended without the metric {metric!r}: "
-        f"{failures[0].last_line.partition(': ')[2]}; write {metric} = {{ regex = '{regex}' }} under "
-        f"[metrics] in the study, or seedspread.log({metric}=...) in the program, then try again with "
-        f"--retry-failed; {rest}"
+        f"{failures[0].last_line.partition(': ')[2]}; write {pattern}, or seedspread.log({metric}=...) in "
+        f"the program, then {advice}"
     )
 
 

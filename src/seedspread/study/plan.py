@@ -56,7 +56,7 @@ class Plan:
         *,
         accept_changed: bool = False,
     ) -> "Plan":
-        """Names every run by its key; arguments as in `run_study`."""
+        """Return the plan of a study; arguments as in `run_study`."""
         study = study if isinstance(study, StudySpec) else StudySpec.from_file(study)
         data_dir = None if data_dir is None else Path(data_dir)
         store = store if isinstance(store, Store) else Store(store)
@@ -95,12 +95,12 @@ class Plan:
 
     @cached_property
     def runners(self) -> dict[str, Runner]:
-        """What runs each single study, by the study's name."""
+        """Runner of each single study, by the study's name."""
         return {part.name: part.runner for part in self.study.parts}
 
     @property
     def distinct(self) -> dict[str, Run]:
-        """Each run once, by its key: as it is first named."""
+        """Each run once, by key, as first named."""
         first: dict[str, Run] = {}
         for run in self.runs:
             first.setdefault(run.key, run)
@@ -149,7 +149,7 @@ class Plan:
     def _repr_html_(self) -> str:
         states = self.states()
         head = f"{self.study.name}, in {self.store.path}"
-        rest = [*self.notes(), "Study.run(store) runs what is left."]
+        rest = [*self.notes(), *(["Study.run(store) runs what is left."] if self.missing() else [])]
         return for_notebook([head, self.counts(states)], [self.overview(states, _CELLS_SHOWN)], rest)
 
     def states(self) -> dict[str, RunState]:
@@ -163,7 +163,7 @@ class Plan:
         return {key: run for key, run in self.distinct.items() if states[key].state not in FINISHED}
 
     def _folders(self) -> frozenset[str]:
-        """What the store's folder lists: one look, where a look for each run would take seconds."""
+        """List the store's folder once: a look for each run would take seconds."""
         try:
             return frozenset(os.listdir(self.store.path))
         except (FileNotFoundError, NotADirectoryError):
@@ -179,7 +179,7 @@ class Plan:
         ]
 
     def check(self) -> None:
-        """Raises at once, in one line, if what the missing runs need is not there."""
+        """Raise, in one line, if something that the missing runs need is not there."""
         missing: dict[Runner, list[Any]] = {}
         for run in self.missing().values():
             missing.setdefault(self.runners[run.study], []).append(run.parameters)
@@ -187,10 +187,10 @@ class Plan:
             runner.check(parameters, self.data_dir)
 
     def prepare(self) -> None:
-        """Make ready what the missing runs share."""
+        """Prepare what the missing runs share."""
+        missing = self.missing().values()
         for part in self.study.parts:
-            missing = [run.parameters for run in self.missing().values() if run.study == part.name]
-            part.runner.prepare(missing, self.store)
+            part.runner.prepare([run.parameters for run in missing if run.study == part.name], self.store)
 
     def recorded(self) -> list[RecordedStudy]:
         """Its single studies, as a store records them."""
@@ -205,7 +205,7 @@ class Plan:
                 RecordedStudy(
                     name=part.name,
                     title=part.title,
-                    note=part.note,
+                    note=part.file.note,
                     audit=part.audit,
                     runner=part.runner.name,
                     cells=cells,
@@ -217,8 +217,8 @@ class Plan:
                     },
                     origin=part.origin,
                     sequential=self.sequential.get(part.name),
-                    question=part.question,
-                    prediction=part.prediction,
+                    question=part.file.question,
+                    prediction=part.file.prediction,
                 )
             )
         return studies
@@ -256,10 +256,8 @@ def _up_to_interim_look(
     study: StudySpec, runs: Sequence[Run], sequential: Mapping[str, SequentialRecord]
 ) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
     """The runs up to the next interim look at each sequential study, or up to its last; and those beyond."""
-    seeds = {part.name: frozenset(part.seeds) for part in study.parts}
-    for part in study.parts:
-        if part.name in sequential:
-            seeds[part.name] = frozenset(part.seeds[: sequential[part.name].seeds])
+    counts = {name: record.seeds for name, record in sequential.items()}
+    seeds = {part.name: frozenset(part.seeds[: counts.get(part.name)]) for part in study.parts}
     now = tuple(run for run in runs if run.seed in seeds[run.study])
     return now, tuple(run for run in runs if run.seed not in seeds[run.study])
 
@@ -272,14 +270,12 @@ def sequential_records(study: StudySpec, store: Store, runs: Sequence[Run]) -> d
     out = {}
     for part in study.parts:
         recorded = recorded_study(store, part.name, part.origin)
-        begun = None if recorded is None else recorded.sequential
-        if recorded is None or begun is None or _have_other_keys(recorded, runs):
-            begun = None
-        elif begun.looks:
+        begun = recorded.sequential if recorded and not _have_other_keys(recorded, runs) else None
+        if recorded and begun and begun.looks:
             _check_same(part, recorded, begun)
         if part.sequential is not None:
-            same = begun is not None and begun.spec == part.sequential
-            out[part.name] = begun if begun is not None and same else SequentialRecord(part.sequential)
+            is_same = begun is not None and begun.spec == part.sequential
+            out[part.name] = begun if begun and is_same else SequentialRecord(part.sequential)
     return out
 
 
@@ -294,7 +290,7 @@ def _have_other_keys(recorded: RecordedStudy, runs: Sequence[Run]) -> bool:
 
 
 def _check_same(part: StudySpec, recorded: RecordedStudy, begun: SequentialRecord) -> None:
-    """Refuse what the interim looks were not taken for."""
+    """Refuse a study that differs from the one its interim looks were taken for."""
     looked, now = recorded.at_last_look.cells, [dict(cell.levels) for cell in part.cells]
     changed = ""
     if begun.spec != part.sequential:
@@ -304,10 +300,10 @@ def _check_same(part: StudySpec, recorded: RecordedStudy, begun: SequentialRecor
     elif any(tuple(cell.runs) != part.seeds[: len(cell.runs)] for cell in looked):
         changed = "with other seeds"
     if changed:
-        times = f"{len(begun.looks)} time{'s' * (len(begun.looks) != 1)}"
+        looks = f"{len(begun.looks)} interim look{'s' * (len(begun.looks) != 1)}"
         raise StudyError(
-            f"{part.name} has been looked at {times} {changed}, and its levels hold for that alone: put it "
-            "back, or name another store"
+            f"{part.name} has had {looks} {changed}, and its error rates hold for that alone: restore it, or "
+            "use another store"
         )
 
 

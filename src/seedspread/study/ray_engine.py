@@ -47,16 +47,13 @@ class RayExecutor(Executor):
         if started:
             self._connect(ray)
         there: Any = ray
-        if self.gpus_per_run and there.cluster_resources().get("GPU", 0) < self.gpus_per_run:
-            if started:
-                ray.shutdown()
-            raise SeedspreadError(f"--gpus-per-run {self.gpus_per_run:g}: the cluster has not so many GPUs")
-        remote = ray.remote(
-            num_gpus=self.gpus_per_run,
-            max_retries=_RETRIES,
-            retry_exceptions=False,
-        )(attempt_until_ended)
         try:
+            if self.gpus_per_run and there.cluster_resources().get("GPU", 0) < self.gpus_per_run:
+                raise SeedspreadError(
+                    f"--gpus-per-run {self.gpus_per_run:g}: the cluster has fewer GPUs than that"
+                )
+            options = {"num_gpus": self.gpus_per_run, "max_retries": _RETRIES, "retry_exceptions": False}
+            remote = there.remote(**options)(attempt_until_ended)
             return _RayTasks(ray, remote, items, shut_down=started)
         except BaseException:
             if started:

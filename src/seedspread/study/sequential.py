@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from seedspread.errors import SeedspreadError
+from seedspread.errors import SeedspreadError, spoken
 from seedspread.runs.store import FINISHED, Store
 from seedspread.runs.studies import (
     LookRecord,
@@ -59,7 +59,7 @@ def run_sequential(
 
 
 def _refuse_second_first_look(plan: Plan) -> None:
-    """Refuse to begin with looks at runs that another study has looked at: they would be no first looks."""
+    """Refuse to begin looking at runs that another study has looked at: its first look would not be one."""
     every = {(study.name, study.origin): study for study in plan.recorded()}
     begins = [
         one for one in every.values() if one.name in plan.sequential and not plan.sequential[one.name].looks
@@ -72,19 +72,19 @@ def _refuse_second_first_look(plan: Plan) -> None:
             if set(other.at_last_look.keys).intersection(study.keys):
                 times = len(other.sequential.looks)
                 raise SeedspreadError(
-                    f"{other.name} has taken {times} look{'s' * (times > 1)} at runs of {study.name}, whose "
-                    f"first look would be none: go on with {other.name}, or use another store"
+                    f"{other.name} has taken {times} look{'s' * (times > 1)} at runs of {study.name}, which "
+                    f"cannot have a first look any more: continue {other.name}, or use another store"
                 )
 
 
 def _why_no_look(plan: Plan) -> str:
-    """Why a study that has not ended takes no further look, if that is so."""
+    """Return why an unfinished study cannot take its next look, if so."""
     for study in plan.recorded():
         record = plan.sequential.get(study.name)
         for cell in study.cells if record is not None and not record.stopped else ():
             if not any(plan.store.is_done(key) for key in cell.runs.values()):
                 why = f"no look can be taken at {study.name}: every run of {cell.name} failed"
-                return f"{why}; fix it, then try again with --retry-failed"
+                return f"{why}; {spoken('fix it, then try again with --retry-failed')}"
     return ""
 
 
@@ -99,7 +99,7 @@ def _begun(plan: Plan, name: str, watcher: Watcher) -> SequentialRecord:
 
 
 def comparisons_of(plan: Plan, name: str) -> int:
-    """How many a study makes, whose levels they share."""
+    """Number of comparisons that a study makes, which share its error rate."""
     part = next(part for part in plan.study.parts if part.name == name)
     if part.audit is None:
         return 1
@@ -142,7 +142,7 @@ def named(plan: Plan, name: str, line: str) -> str:
 
 
 def _has_ended(plan: Plan, study: RecordedStudy) -> bool:
-    """Whether every run has a result, or failed by itself: what was ended or refused says nothing yet.
+    """Whether every run has a result, or failed by itself; one that was killed or refused is still to do.
 
     A cell without any result waits to be mended: it would take seeds, and leave a comparison out of the look.
     """

@@ -124,7 +124,7 @@ class _SlurmArray(Job):
 
 
 class SlurmAttempt:
-    """What a job runs; `checkpoint` is how submitit asks whether it may be requeued."""
+    """What a job runs; submitit calls `checkpoint` before it requeues the job."""
 
     def __call__(self, item: WorkItem) -> AttemptResult:
         result = attempt_until_ended(item)

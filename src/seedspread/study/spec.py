@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from seedspread.errors import SeedspreadError, did_you_mean, short, there_are
+from seedspread.errors import SeedspreadError, did_you_mean, short
 from seedspread.runners.contract import AmbiguousNameError, Level, Runner, RunnerError
 from seedspread.runners.function import FunctionRunner, PythonFunction
 from seedspread.runners.outputs import SUFFIXES, MetricSource
@@ -109,7 +109,7 @@ class RunSpec(FrozenConfig):
     @model_validator(mode="after")
     def _are_set_up(self) -> "RunSpec":
         if self.setup and not self.revisions:
-            raise ValueError("setup is for revisions, each of which it sets up once; name them")
+            raise ValueError("setup needs revisions: it runs once in the checkout of each")
         return self
 
 
@@ -137,7 +137,7 @@ class MetricSpec(FrozenConfig):
             if value is not None and not re.compile(value).groups:
                 raise ValueError(r"needs a group, in parentheses, for the number, such as 'acc: ([\d.]+)'")
         except re.error as error:
-            raise ValueError(f"is no regular expression: {error}") from None
+            raise ValueError(f"is not a regular expression: {error}") from None
         return value
 
     @model_validator(mode="after")
@@ -161,7 +161,7 @@ class MetricSpec(FrozenConfig):
         )
 
     def source(self, name: str) -> MetricSource | None:
-        """Where its value stands, if the program does not report it itself."""
+        """Where to find its value, if the program does not report it itself."""
         return MetricSource(name, self.regex, self.file, self.key) if self.regex or self.file else None
 
 
@@ -235,7 +235,7 @@ class StudyFile(FrozenConfig):
 
     @property
     def randomness(self) -> Randomness:
-        """What a seed stands for in one's own code."""
+        """What the seed controls in a program or a function."""
         return Randomness(self.sources, repeats=self.repeat)
 
     @property
@@ -299,7 +299,7 @@ _FORMER = {
 
 
 def explain(error: ValidationError) -> str:
-    """What is wrong with a study's file, in one line that names the field."""
+    """Say what is wrong with a study's file, in one line that names the field."""
     # A name that is not known explains a name that is missing.
     first = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")[0]
     location = [str(part) for part in first["loc"]]
@@ -344,7 +344,7 @@ def _studies() -> dict[str, Traversable]:
 
 
 class StudyError(SeedspreadError):
-    """A study that cannot be: the message names the file and the field."""
+    """A study with a mistake; the message names the file and the field."""
 
 
 @dataclass(frozen=True)
@@ -378,7 +378,7 @@ def _cells(name: str, file: StudyFile) -> list[Cell]:
         raise StudyError(f"{name}: there is nothing to compare; give factors or cells")
     own = {*file.factors, *file.settings, *(factor for cell in file.cells for factor in cell)}
     if file.revisions and REVISION in own:
-        raise StudyError(f"{name}: run.revisions makes a factor revision; call your own otherwise")
+        raise StudyError(f"{name}: run.revisions adds a factor called revision; rename yours")
     if file.revisions:
         _refuse_repeats(f"{name}: run.revisions", file.revisions)
     for factor, levels in file.factors.items():
@@ -396,7 +396,9 @@ def _cells(name: str, file: StudyFile) -> list[Cell]:
         raise StudyError(f"{name}: cells has {repeated[0]} twice")
     for factor, level in (pair for cell in cells for pair in cell.items()):
         if not level_name(level):
-            raise StudyError(f"{name}: {factor} has {level!r}, which no table tells from a missing value")
+            raise StudyError(
+                f"{name}: {factor} has {level!r}, which a table cannot tell from a missing value"
+            )
     if file.repeat == 1:
         return cells
     return [{**cell, REPEAT: number} for cell in cells for number in range(1, file.repeat + 1)]
@@ -481,14 +483,14 @@ class Variation:
         return values | changed
 
     def replaced(self, settings: Mapping[str, Level], runner: Runner) -> dict[str, Level]:
-        """Leave out settings of the file that are given anew, under whichever name of the field."""
+        """Drop the file's settings that this variation replaces, whichever name they use."""
         anew = {runner.full_name(name) for name in self.settings}
         old = [name for name in settings if name not in self.settings and runner.full_name(name) in anew]
         return {name: level for name, level in settings.items() if name not in old}
 
 
 def _as_text(value: Any) -> str:
-    """A value so that `Variation.of` reads it back."""
+    """Return a value as text that `Variation.of` can read back."""
     plain = isinstance(value, str) and value.isprintable() and toml_value(value) == value == value.strip()
     return value if plain else tomli_w.dumps({"value": value}).partition("=")[2].strip()
 
@@ -508,8 +510,7 @@ class StudySpec:
         seeds: with which every cell is run; of a sequential study, at most.
         included: the studies of a collection, each with its own comparison; none in a single study.
         metrics: those that it declares.
-        origin: the file or function that it is of, if it runs one's own code.
-        slurm: parameters of its jobs, as `sbatch` names them.
+        file: all that is as it stands in the study's file.
     """
 
     name: str
@@ -518,15 +519,9 @@ class StudySpec:
     cells: tuple[StudyCell, ...] = field(repr=False)
     seeds: tuple[int, ...] = field(repr=False)
     audit: AuditSpec | None = field(repr=False)
-    note: str = field(default="", repr=False)
-    question: str = field(default="", repr=False)
-    prediction: str = field(default="", repr=False)
     included: tuple["StudySpec", ...] = ()
-    engine: EngineSpec = field(default_factory=EngineSpec, repr=False)
-    slurm: Mapping[str, str | int] = field(default_factory=dict, repr=False)
     metrics: tuple[Metric, ...] = field(default=(), repr=False)
-    origin: str = ""
-    sequential: SequentialSpec | None = field(default=None, repr=False)
+    file: StudyFile = field(default_factory=StudyFile, repr=False)
 
     @classmethod
     def from_file(cls, name: "str | Path", variation: Variation | None = None) -> "StudySpec":
@@ -549,11 +544,20 @@ class StudySpec:
         values: dict[str, Any],
         make_runner: Callable[[StudyFile], Runner] | None = None,
     ) -> "StudySpec":
-        """A single study from what could stand in a file, of this folder unless a runner is made for it."""
+        """Return a single study from the values of a file; `make_runner` replaces the file's own runner."""
         files = _StudyFiles()
         files.add(name, values)
         files.check_count(name)
         return files.build(name, make_runner)
+
+    @property
+    def sequential(self) -> SequentialSpec | None:
+        return self.file.sequential
+
+    @property
+    def origin(self) -> str:
+        """The file or function that it runs; empty if a package brings it."""
+        return self.runner.origin
 
     @property
     def parts(self) -> tuple["StudySpec", ...]:
@@ -614,8 +618,9 @@ class _StudyFiles:
             if name.endswith(".toml"):
                 return read_toml(name, max(MAX_BYTES, _BYTES_PER_RUN * MAX_RUNS))
             if name not in (names := study_names()):
-                known = there_are(name, names)
-                raise StudyError(f"no study is named {name!r}; {known}; or give a .toml file")
+                hint = did_you_mean(name, [*names, *map(str, Path().glob("*.toml"))])
+                shipped = f"shipped are {', '.join(names)}"
+                raise StudyError(f"no study is named {name!r}{hint or '; give a .toml file'} ({shipped})")
             return parse_toml(_studies()[name].read_text(), name)
         except TooLargeError as error:
             raise StudyError(f"{error}: make several studies of it") from None
@@ -674,15 +679,9 @@ def _build(
         cells=cells,
         seeds=file.seed_list,
         audit=audit,
-        note=file.note,
-        question=file.question,
-        prediction=file.prediction,
         included=included,
-        engine=file.engine,
-        slurm=file.slurm,
         metrics=tuple(spec.metric(metric) for metric, spec in file.metrics.items()),
-        origin=runner.origin,
-        sequential=file.sequential,
+        file=file,
     )
     _check_audit(name, study)
     _check_sequential(name, study)
@@ -690,7 +689,7 @@ def _build(
 
 
 def _runner(name: str, file: StudyFile) -> Runner:
-    """What runs a study, by what its file asks for."""
+    """Return the runner that a study's file asks for."""
     if file.plugin is not None:
         return _plugin(file.plugin, file).located(str(Path(name).parent) if name.endswith(".toml") else "")
     if file.run is None and file.runner is None:
@@ -699,7 +698,7 @@ def _runner(name: str, file: StudyFile) -> Runner:
         raise RunnerError("nothing is measured; name a metric under [metrics], or in audit.value")
     for metric in file.promised:
         if metric.name in (*COLUMNS, "dataset"):
-            raise RunnerError(f"metrics.{metric.name} has a meaning of its own; call the metric otherwise")
+            raise RunnerError(f"metrics.{metric.name}: the name is reserved; rename the metric")
     run, path = file.run or RunSpec(), Path(name).absolute()
     folder = (path.resolve() if ".." in path.parts else path).parent  # the same from wherever it is named
     known: Any = {"promised": file.promised, "inputs": run.inputs, "environment": run.environment}
@@ -734,7 +733,7 @@ def _plugin(name: str, file: StudyFile) -> Runner:
 
 
 def _named_as_cells(audit: AuditSpec | None, runner: Runner) -> AuditSpec | None:
-    """The comparison with its factors by the names that cells have, whichever names the file uses."""
+    """Return the audit with factors named as in the cells, whichever names the file uses."""
     if audit is None:
         return None
 
@@ -767,7 +766,7 @@ def _check_audit(name: str, study: StudySpec) -> None:
     for wanted in audit.factors:
         if wanted not in levels:
             raise StudyError(
-                f"{name}: audit names {wanted!r}, which is no factor{did_you_mean(wanted, levels)} "
+                f"{name}: audit names {wanted!r}, which is not a factor{did_you_mean(wanted, levels)} "
                 f"(factors are {', '.join(sorted(levels))})"
             )
     metrics: dict[str, None] = {}
@@ -776,17 +775,17 @@ def _check_audit(name: str, study: StudySpec) -> None:
     for value in audit.values:
         if value not in metrics:
             known = f"{did_you_mean(value, metrics)} (there are {', '.join(metrics)})"
-            raise StudyError(f"{name}: audit.value {value!r} is no metric{known}")
+            raise StudyError(f"{name}: audit.value {value!r} is not a metric{known}")
     if not study.included:
         _check_pooled(name, audit, study)
     compared = levels[audit.group]
     if audit.baseline not in compared:
         hint = did_you_mean(audit.baseline, compared)
-        raise StudyError(f"{name}: audit.baseline {audit.baseline!r} is no level of {audit.group}{hint}")
+        raise StudyError(f"{name}: audit.baseline {audit.baseline!r} is not a level of {audit.group}{hint}")
 
 
 def _check_pooled(name: str, audit: AuditSpec, study: StudySpec) -> None:
-    """Refuse an audit that would take cells for seeds of one group, or that a cell has no place in."""
+    """Refuse an audit that would pool different cells as seeds of one group, or that lacks a cell."""
     places: dict[tuple[str, ...], dict[str, Level]] = {}
     for cell in (dict(cell.levels) for cell in study.cells):
         absent = [factor for factor in audit.factors if factor not in cell]

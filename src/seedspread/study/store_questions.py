@@ -106,7 +106,7 @@ def studies_asked(
 
 
 def _failed_runs(store: Store, study: RecordedStudy) -> list[str]:
-    """What has no value through no error of its own: it does not count as failed, and can be had."""
+    """Return a note on runs that were killed or refused: they are not failures, and can be repeated."""
     left = {key for key in study.keys if store.has_failed(key) and not store.has_crashed(key)}
     failed = {
         key: f"{cell.name}, seed {seed}"
@@ -118,7 +118,7 @@ def _failed_runs(store: Store, study: RecordedStudy) -> list[str]:
         return []
     named = "; ".join([*list(failed.values())[:_FAILED_NAMED], *["..."] * (len(failed) > _FAILED_NAMED)])
     return [
-        f"{len(failed)} of {len(study.keys)} runs were ended or refused, which says nothing of them, and are "
+        f"{len(failed)} of {len(study.keys)} runs were stopped or refused and are "
         f"left out ({named}): rerun the study with --retry-failed."
     ]
 
@@ -135,7 +135,7 @@ def _unknown(source: str, name: str, studies: Sequence[RecordedStudy]) -> Advice
 def _named(
     source: str, name: str, studies: Sequence[RecordedStudy]
 ) -> tuple[list[RecordedStudy], AuditSpec | None]:
-    """By the name that the store has; or the parts of what a file or a shipped collection asks for."""
+    """Find a study by its name in the store, or the parts of a file or of a shipped collection."""
     found = [study for study in studies if study.name == name]
     if len(found) == 1:
         return found, found[0].audit
@@ -249,7 +249,7 @@ class _Set:
 
 
 def _sets(sources: Sequence[Source | Store], studies: Sequence[str]) -> list[_Set]:
-    """Each source with its study; refuses a single one, or one twice."""
+    """Return each source with its study; refuse a single one, or one twice."""
     plain = [one.path if isinstance(one, Store) else one for one in sources]
     if len(plain) == 1 and len(studies) > 1:
         plain *= len(studies)
@@ -266,7 +266,7 @@ def _sets(sources: Sequence[Source | Store], studies: Sequence[str]) -> list[_Se
 
 
 def _assigned(studies: Sequence[str], sources: Sequence[object]) -> list[str | None]:
-    """Which study of each source: one for all stores, or one for each."""
+    """Return the study of each source: one for all stores, or one for each."""
     stores = [k for k, one in enumerate(sources) if isinstance(one, str | Path) and is_store(Path(one))]
     stores = stores or list(range(len(sources)))
     if len(studies) == 1:
@@ -281,7 +281,7 @@ def _assigned(studies: Sequence[str], sources: Sequence[object]) -> list[str | N
 
 
 def _set_names(sets: Sequence[_Set]) -> list[str]:
-    """The shortest that tell the sets apart: of files and folders their names, of one store its studies."""
+    """Return the shortest names that differ: of files and folders, or of the studies of one store."""
     letters = [chr(ord("A") + k) for k in range(len(sets))]
     paths = [Path(one.name) for one in sets]
     studies = [Path(one.study).stem if one.study else "" for one in sets]
@@ -301,7 +301,7 @@ def _set_names(sets: Sequence[_Set]) -> list[str]:
 def _with_spec(
     question: Question, sets: Sequence[_Set], recorded: Sequence[RecordedQuestion | None]
 ) -> Question:
-    """With what the stores' studies are about, where that is left out; they must be about one thing."""
+    """Fill in what is not given from the stores' studies, which must ask the same question."""
     asked = {
         one.name if one.study is None else f"{one.name} ({one.study})": _asked(question, found.spec)
         for one, found in zip(sets, recorded, strict=True)

@@ -40,7 +40,7 @@ EXECUTORS: dict[str, type[LocalExecutor] | type[RayExecutor] | type[SlurmExecuto
 
 
 def executor_named(backend: str, options: dict[str, Any]) -> Executor:
-    """An engine with those of the options, by its own names, that are set; others are refused."""
+    """Return an engine with the options that are set; refuse those of other engines."""
     try:
         one_of("--backend", backend, EXECUTORS)
     except ValueError as error:
@@ -100,7 +100,7 @@ class StudyRuns:
         return audit(table, wanted, spec.group, spec.baseline, blocks, by=spec.strata, **options)
 
     def report(self, page: "Path | str", value: str | None = None) -> Path:
-        """Writes the page."""
+        """Write the page of these runs."""
         write_report(self.plan.store.path, page, plans=[self.plan], value=value)
         return Path(page)
 
@@ -165,15 +165,14 @@ class Study:
         title: str = "",
         name: str | None = None,
     ) -> None:
-        values = {"title": title, "factors": factors, "cells": cells, "seeds": seeds, "settings": settings}
-        values |= {"audit": audit, "metrics": _by_name(metrics), "sequential": sequential}
-        values = _plain(values | {"sources": sources or None, "vary": vary or None, "repeat": repeat})
+        values: dict[str, Any] = {"title": title, "factors": factors, "cells": cells, "seeds": seeds}
+        values |= {"settings": settings, "audit": audit, "metrics": _by_name(metrics)}
+        values |= {"sequential": sequential, "sources": sources or None, "vary": vary or None}
+        values |= {"repeat": None if repeat == 1 else repeat}
         self._what, self._name = what, name or getattr(what, "__name__", str(what)).strip("<>")
         self._inputs = self._listed("inputs", inputs)
         self._environment = self._listed("environment", environment)
-        self._values = {key: value for key, value in values.items() if value not in (None, "")}
-        if self._values["repeat"] == 1:
-            del self._values["repeat"]
+        self._values = {key: value for key, value in _plain(values).items() if value not in (None, "")}
         others = self._values.keys() - {"seeds", "settings"}
         if not callable(what) and (others or inputs or environment or name):
             raise StudyError(f"{what} says all but seeds and settings itself; leave out the other arguments")
@@ -203,7 +202,7 @@ class Study:
         return f"<Study {self._checked.name}: {size_of(self._checked)}>"
 
     def _listed(self, argument: str, names: Sequence[str]) -> tuple[str, ...]:
-        """Refuses a single name, whose letters would be taken one by one."""
+        """Refuse a single name: its letters would be taken one by one."""
         if isinstance(names, str | os.PathLike):
             raise StudyError(f"{self._name}: {argument} must be a list; write [{str(names)!r}]")
         return tuple(names)
@@ -263,7 +262,7 @@ class Study:
 
 
 def _warn(study: StudySpec) -> None:
-    """Say what a function reads whose changes are not noticed: results of another day may come back."""
+    """Warn of what a function reads whose changes go unnoticed: old results may be reused."""
     if isinstance(study.runner, FunctionRunner):
         for note in study.runner.notes([]):
             warnings.warn(note, stacklevel=3)
@@ -276,7 +275,7 @@ def _by_name(metrics: str | Sequence[str] | Mapping[str, Any] | None) -> dict[st
 
 
 def _plain(value: Any) -> Any:
-    """Levels and seeds as a file would have them: lists of them as such, numpy's numbers as Python's."""
+    """Return levels and seeds as a file has them: plain lists and Python numbers."""
     if isinstance(value, Mapping):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):

@@ -32,7 +32,7 @@ class AttemptResult:
 
 
 def stop_when_orphaned() -> Callable[[], None]:
-    """To be called now and then: asks this process to stop once its parent is gone."""
+    """Return a function that asks this process to stop once its parent is gone."""
     spawned_by = multiprocessing.parent_process()
     parent = os.getppid() if spawned_by is None else spawned_by.pid
 
@@ -62,7 +62,7 @@ def attempt(
 def _claim(
     item: WorkItem, tracker: StalenessTracker, every_beat: Callable[[], None]
 ) -> WorkItem | AttemptResult:
-    """The item with its lease, or why it cannot be run now."""
+    """Return the item with its lease, or why it cannot be run now."""
     run, store = item.run, item.store
     if store.is_done(run.key):
         return AttemptResult(run.key, "done")

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from seedspread.runs.files import RecordError
 from seedspread.runs.levels import counted_runs, level_name, setting_name
 from seedspread.runs.run import Run, parameter_columns, read_run
 from seedspread.runs.store import RunsError, Store, finished_runs
@@ -22,13 +23,13 @@ def read_runs(
     A run that serves several cells is read once, and has a row in each. Metrics that a run did not report are
     computed from its predictions.
     """
-    read: dict[str, Run | str | None] = {}
+    read: dict[str, Run | RecordError | None] = {}
     runs = [run for study in studies for run in _runs_of(store, study, metrics, read)]
-    return runs, [one for one in read.values() if isinstance(one, str)]
+    return runs, [str(one) for one in read.values() if isinstance(one, RecordError)]
 
 
 def _runs_of(
-    store: Store, study: RecordedStudy, metrics: Sequence[str], read: dict[str, Run | str | None]
+    store: Store, study: RecordedStudy, metrics: Sequence[str], read: dict[str, Run | RecordError | None]
 ) -> list[Run]:
     """Return the finished runs of a study, as it names cells, seeds and metrics.
 
@@ -53,12 +54,12 @@ def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence
     is an error, and every other must have the metrics. The column `folder` is where an audit finds a run's
     predictions.
     """
-    read: dict[str, Run | str | None] = {}
+    read: dict[str, Run | RecordError | None] = {}
     rows = []
     for study in studies:
         rows += [run.row(metrics) for run in _runs_of(store, study, metrics, read)]
         rows += crashed_rows(store, study)
-    _check([one for one in read.values() if isinstance(one, str)])
+    _check([str(one) for one in read.values() if isinstance(one, RecordError)])
     return _frame(rows)
 
 

@@ -354,7 +354,7 @@ def test_a_full_disk_is_one_clear_line_and_loses_no_checkpoint(tmp_path: Path) -
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("a small file system cannot be mounted here")
     try:
-        with pytest.raises(RunFolderError, match="No space left on device; what was written before is kept"):
+        with pytest.raises(RunFolderError, match="No space left on device; earlier work is kept"):
             train(tiny(**EVERY_BATCH), tmp_path / "run")
         assert list((tmp_path / "run").glob("checkpoint-*.safetensors"))
         subprocess.run(["mount", "-o", "remount,size=8m", str(tmp_path)], check=True)
