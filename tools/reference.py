@@ -56,7 +56,7 @@ RETURNED = {
 }
 MEMBERS = {
     "Store": ["table", "layers"],
-    "AuditResult": ["oneline", "to_text", "to_markdown", "to_latex", "to_frame"],
+    "AuditResult": ["oneline", "to_text", "to_markdown", "to_latex", "to_json", "to_frame", "plot", "draw"],
     "GateResult": ["word", "passed", "exit_code", "to_text", "to_markdown"],
     "Rows": [],
     "Metric": [],

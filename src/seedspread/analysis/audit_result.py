@@ -139,20 +139,25 @@ class Forest:
 
 @dataclass(frozen=True)
 class AuditResult(display.Result):
-    """The audit of a table.
+    """The audit of a table: its comparisons with their verdicts. It prints and draws itself.
 
     Attributes:
-        source: what was read.
-        value, group, baseline, blocks, seed, by: the columns and the baseline level.
-        metric: what the values are.
+        source: the file or store that was read.
+        value: the column with the results.
+        metric: unit, direction and title of the values.
+        group: the column whose levels are compared.
+        baseline: the baseline level; empty if every pair is compared.
+        blocks: columns varied within a seed.
+        seed: the column with the seed, if there is one.
+        by: columns whose levels are audited separately.
         rows: number of runs.
-        level: of every interval.
-        comparisons: one for each stratum and each group other than the baseline.
-        forests: means over the strata, one for each group and its baseline.
-        notes: what was left out of the table and why.
-        values: what was compared.
-        looks: those that the headlines count; None if the table is judged once.
-        omnibus: whether four groups or more share one sd; None if there are fewer, or several strata.
+        level: confidence level of the intervals.
+        comparisons: one per level of `by` and group other than the baseline.
+        forests: averages over the levels of `by`, one per group and baseline.
+        notes: what was left out of the table, and why.
+        values: the compared values.
+        looks: the interim looks that the headlines account for; None if the table is judged once.
+        omnibus: whether four groups or more share one sd; None if there are fewer, or several levels of `by`.
     """
 
     source: str
@@ -197,7 +202,7 @@ class AuditResult(display.Result):
         }
 
     def oneline(self) -> str:
-        """One line per comparison, for a chat."""
+        """Return one line per comparison, for a chat."""
         return "\n".join(
             f"{c.word}: {c.title} ({self.value}, {words.seed_counts(c.seeds)}): "
             f"{words.figures(c) or words.claim(c)}"
@@ -252,7 +257,7 @@ class AuditResult(display.Result):
                 yield f"* the headline: {c.headline.why}."
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per comparison: what the overview shows, as numbers."""
+        """Return one row per comparison with the numbers of the overview."""
         return pd.DataFrame([_row(c) for c in self.comparisons])
 
     def chart(self, methods: bool = False) -> Chart:

@@ -108,13 +108,13 @@ class Result:
         raise PlotError(f"{type(self).__name__} has no picture")
 
     def to_json(self) -> str:
-        """Everything; a number that is not finite is null."""
+        """Return all values as JSON; a number that is not finite is null."""
         return json.dumps(_plain(self.as_values()), indent=2, allow_nan=False)
 
     def to_text(
         self, width: int = 80, details: bool = False, explain: bool = False, color: ColorSystem | None = None
     ) -> str:
-        """For a terminal; plain unless `color` says what it can show."""
+        """Return the text that a terminal shows, plain unless `color` names the terminal's colors."""
         out = StringIO()
         own = {"force_terminal": True, "color_system": color} if color else {"color_system": None}
         console = Terminal(file=out, width=width, legacy_windows=False, **own)
@@ -127,12 +127,12 @@ class Result:
         return re.sub(r"\n{3,}", "\n\n", text).rstrip("\n")
 
     def to_markdown(self, details: bool = False) -> str:
-        """For a README or an issue."""
+        """Return Markdown for a README or an issue."""
         text = "\n".join(line for block in self.page(None, details, details) for line in _markdown(block))
         return re.sub(r"\n{3,}", "\n\n", text.strip("\n")) + "\n"
 
     def to_latex(self, details: bool = False) -> str:
-        """For a paper (booktabs)."""
+        """Return LaTeX for a paper (needs booktabs)."""
         lines = [line for block in self.page(None, details, details) for line in _latex(block)]
         return "\n".join(["% needs \\usepackage{booktabs}", *lines]) + "\n"
 
@@ -146,7 +146,7 @@ class Result:
         return for_notebook(lines, _of(Table, blocks), notes, notebook_picture(self.chart))
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """A figure of its chart; on `ax` the chart's first panel alone."""
+        """Return a figure of all panels, or draw the first panel on `ax`."""
         from seedspread.render.with_matplotlib import draw, draw_panel  # noqa: PLC0415 - not in the base
 
         chart = self.chart()
@@ -158,7 +158,7 @@ class Result:
         return figure
 
     def draw(self, path: Path | str, **how: bool) -> None:
-        """Write its picture, of which `chart` takes `how`; the format follows from the file's name."""
+        """Write the picture; the format follows from the file's name, and `chart` takes the options `how`."""
         from seedspread.render.with_matplotlib import write_picture  # noqa: PLC0415 - slow, not in the base
 
         write_picture(self.chart(**how), Path(path))

@@ -119,7 +119,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class GateResult(Result):
-    """Every metric and group with its verdict; the worst is that of all."""
+    """Every metric and group with its verdict; the worst of them is the overall verdict."""
 
     gates: tuple[Gate, ...]
     rules: Rules

@@ -57,18 +57,18 @@ _MOST_LINES, _MOST_LEVELS = 20, 6
 
 @dataclass(frozen=True, repr=False)
 class Collected:
-    """What was found in a source. `audit`, `compare` and `components` take it as it is.
+    """The runs found in a source; `audit`, `compare` and `components` take it as it is.
 
     Attributes:
         table: a row per run: run, experiment or study if there are several, seed, parameters, step, metrics.
-        unread: what gives no row, and why.
-        notes: on how the table was made.
-        source: as the user named it.
-        kind: of the source; `title` is its name for people.
+        unread: what was left out, and why.
+        notes: remarks on how the table was made.
+        source: the source, as the user named it.
+        kind: kind of the source; `title` is its name for people.
         seed: the parameter that became the column `seed`; None if there is none.
         varying: the parameters that vary, as columns of the table.
-        constant: those that do not.
-        better: the direction by which the best was taken; None if it was not asked for.
+        constant: parameters that are the same in every run.
+        better: the direction by which the best was taken; None if the best was not asked for.
         declared: the direction that the source itself records for the first metric, if any. An audit of a
             `Collected` goes by it; one of its `table` goes by the column's name.
     """
