@@ -153,14 +153,18 @@ class CffRunner(Runner):
                 )
 
     def notes(self, parameters: Iterable[RunConfig]) -> list[str]:
-        """Return what user code reads whose changes are not noticed."""
+        """Return why runs cannot be run here, and what user code reads whose changes are not noticed."""
+        parameters = list(parameters)
+        notes = [
+            f"Not on this machine: {why}." for why in {self.why_not_here(p): None for p in parameters} if why
+        ]
         names = dict.fromkeys(name for config in parameters for name in user_code(config))
         if not names:
-            return []
+            return notes
         from seedspread.cff.user_code import source_named  # noqa: PLC0415 - few runs need it
 
         reads = {name: source_named(name).reads for name in names}
-        return [
+        return notes + [
             f"{name} also reads {', '.join(read)}: changes of these are not noticed."
             for name, read in reads.items()
             if read
@@ -171,8 +175,11 @@ class CffRunner(Runner):
         return why_not(bf16=parameters.runtime.precision == "bf16") if needs_compiler else None
 
     def seconds(self, parameters: Sequence[RunConfig]) -> float | None:
-        """Estimate from a step that is measured here; None of images that have to be counted first."""
-        if any(is_own(config.data.name) for config in parameters):
+        """Estimate from a step that is measured here; None of images that have to be counted first.
+
+        None as well of runs that this machine cannot run.
+        """
+        if any(is_own(config.data.name) or self.why_not_here(config) for config in parameters):
             return None
         require_extra("train", "an estimate of their time")
         from seedspread.cff.training.run import seconds_of_run  # noqa: PLC0415 - needs torch

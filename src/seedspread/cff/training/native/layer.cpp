@@ -281,6 +281,16 @@ void multiply_part(Index m, Index n, Index depth, Left left, const float* right,
     product(m, n, depth, left, plain(scratch.values.data(), padded), start, out);
 }
 
+// The transpose of a left factor (depth, m) by a thin matrix (depth, n), `row` apart. Its rows would fill half a vector,
+// so out is computed as its transpose, of the same sums.
+void multiply_thin(Index m, Index n, Index depth, const float* left, Index length, const float* right, Index row,
+                   Out out, Scratch& scratch) {
+    if (scratch.bf16 || n > WIDTH / 2)
+        return multiply_part(m, n, depth, {left, 1, length}, right, row, {}, out, scratch);
+    product(n, length, depth, {right, 1, row}, plain(left, length), {}, {scratch.values.data(), length});
+    transpose(n, m, scratch.values.data(), length, out.at, out.row);
+}
+
 // By the transpose of a matrix (n, depth), filled up to whole vectors of columns.
 void multiply_turned(Index m, Index n, Index depth, Left left, const float* right, Index row, Out out,
                      Scratch& scratch) {
@@ -334,8 +344,7 @@ void attention(const Shape& s, const float* qkv, float* mixed, Scratch& scratch)
     for (Index h = 0; h < s.heads; h++) {
         const float *q = qkv + h * w, *k = q + s.dim, *v = k + s.dim;
         attend(s, q, k, scratch);
-        multiply_part(s.tokens, w, s.tokens, {scratch.p.data(), 1, length}, v, 3 * s.dim, {},
-                      {mixed + h * w, s.dim}, scratch);
+        multiply_thin(s.tokens, w, s.tokens, scratch.p.data(), length, v, 3 * s.dim, {mixed + h * w, s.dim}, scratch);
     }
 }
 
@@ -428,7 +437,7 @@ void attention_back(const Shape& s, const float* qkv, const float* mixed, const 
                 Vector change = load<Vector>(grad_p + t * length + j) - load<Vector>(along + j);
                 store(grad_p + t * length + j, change * load<Vector>(p + t * length + j));
             }
-        multiply_part(n, w, n, {grad_p, 1, length}, k, 3 * d, {}, {grad_q, 3 * d}, scratch);
+        multiply_thin(n, w, n, grad_p, length, k, 3 * d, {grad_q, 3 * d}, scratch);
         multiply_part(n, w, n, {grad_p, length, 1}, q, 3 * d, {}, {grad_k, 3 * d}, scratch);
     }
 }
