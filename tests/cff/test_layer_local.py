@@ -123,6 +123,17 @@ def test_what_is_given_identifies_a_run() -> None:
     assert len({*kinds}) == len(kinds)
 
 
+def test_code_of_packages_counts_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(code: object) -> None:
+        raise AssertionError(f"the source of {code} was read")
+
+    monkeypatch.setattr("seedspread.cff.user_code.source_of", refuse)
+    net = LayerLocal([nn.Linear(3, 3)], losses=GoodnessLoss())  # another version of these is the same run
+    assert net.digest() != LayerLocal(net.layers, losses=LocalCrossEntropy()).digest()
+    with pytest.raises(AssertionError, match="Argmax"):
+        LayerLocal([user_layers.Argmax()]).digest()
+
+
 def test_code_is_part_of_the_key_and_its_comments_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,8 +59,8 @@ class Margin:
 
     @property
     def moves(self) -> bool:
-        """Whether it changes similarities."""
-        return False
+        """Whether it changes similarities: with a margin, unless it is inert."""
+        return self.m > 0 and not self.is_inert
 
     def modified(self, s: Tensor) -> Tensor:
         """Return the similarities of positive pairs as the softmax sees them."""
@@ -76,10 +76,6 @@ class Clamp(Margin):
 
     is_inert = False
     saturates = True
-
-    @property
-    def moves(self) -> bool:
-        return self.m > 0
 
     def modified(self, s: Tensor) -> Tensor:
         return (s + self.m).clamp(max=1)
@@ -119,10 +115,6 @@ class Shift(Margin):
     @property
     def max_similarity(self) -> float:
         return 1 + self.m
-
-    @property
-    def moves(self) -> bool:
-        return self.m > 0
 
     def modified(self, s: Tensor) -> Tensor:
         return s + self.m

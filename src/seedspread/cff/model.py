@@ -330,13 +330,13 @@ def build_model(config: ModelConfig, classes: int) -> LayerLocal:
         return ViT.from_config(config, classes)
     if name == GIVEN:
         raise LayerError("model = 'given' stands for layers that are given from Python: LayerLocal(...).fit")
-    maker = _SHIPPED[name] if name in _SHIPPED else named(name)
+    shipped = _SHIPPED.get(name)
+    maker = shipped or named(name)
     options = {option: getattr(config, option) for option in _taken(maker)} if callable(maker) else {}
-    if name in _SHIPPED:
-        blocks = maker(image_shape=config.image_shape, **options)
-    else:
-        what = "an nn.ModuleList of layers"
-        blocks = made(name, nn.ModuleList, what, image_shape=config.image_shape, **options)
+    options["image_shape"] = config.image_shape
+    blocks = (
+        shipped(**options) if shipped else made(name, nn.ModuleList, "an nn.ModuleList of layers", **options)
+    )
     return LayerLocal(blocks, image_shape=config.image_shape, num_classes=classes)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from seedspread.errors import described
 from seedspread.runners.contract import RunnerError
 from seedspread.runners.function import imported
-from seedspread.runners.source import Source, content_digest, source_of, unwrapped
+from seedspread.runners.source import Source, content_digest, is_of_others, source_of, unwrapped
 from seedspread.runs.run import key_of
 
 
@@ -40,12 +40,20 @@ def source_named(name: str) -> Source:
 
 
 def digest_of(value: Any) -> str:
-    """Identify an object by the code of its class, or of it itself, and by its content."""
+    """Identify an object by the code of its class, or of it itself, and by its content.
+
+    Classes of installed packages and of this one count by name: other versions of them give the same run.
+    """
     code = _code_of(value)
     # The modules that a module contains have code too.
     inner = {type(one) for one in value.modules()} if hasattr(value, "modules") else set[type]()
-    parts = [source_of(one) for one in sorted({code, *inner}, key=lambda one: one.__qualname__)]
-    digests = [dict(source.parts + source.objects) for source in parts]
+    digests: list[Any] = []
+    for one in sorted({code, *inner}, key=lambda one: (one.__qualname__, one.__module__)):
+        if is_of_others(one.__module__):
+            digests.append(f"{one.__module__}:{one.__qualname__}")
+        else:
+            source = source_of(one)
+            digests.append(dict(source.parts + source.objects))
     if code is value:
         return key_of({"code": digests})
     content = content_digest(value)

@@ -62,6 +62,14 @@ def source_of(function: FunctionType | type) -> Source:
     return Source(_digests(walk.parts), tuple(sorted(walk.reads)), _digests(walk.objects))
 
 
+def is_of_others(module: str) -> bool:
+    """Return whether a module is Python's, an installed package's or this one's: its name stands for it."""
+    top = module.partition(".")[0]
+    file = getattr(sys.modules.get(top), "__file__", None) or ""
+    is_installed = "site-packages" in file or "dist-packages" in file
+    return is_installed or top in {*sys.stdlib_module_names, "seedspread"}
+
+
 def _digests(texts: dict[str, set[str]]) -> Digests:
     whole = {name: "\n".join(sorted(some)).encode(errors="surrogatepass") for name, some in texts.items()}
     return tuple(sorted((name, hashlib.sha256(text).hexdigest()) for name, text in whole.items()))
@@ -141,10 +149,7 @@ class _Walk:
                 self._class(type(value))
 
     def _module(self, name: str, what: str = "") -> None:
-        top = name.partition(".")[0]
-        file = getattr(sys.modules.get(top), "__file__", None) or ""
-        is_installed = "site-packages" in file or "dist-packages" in file
-        if top not in {*sys.stdlib_module_names, "seedspread", ""} and not is_installed:
+        if name and not is_of_others(name):
             self.reads.add(f"{what}{name}")
 
     def _function(self, function: FunctionType) -> None:

@@ -65,10 +65,10 @@ def split_features(
 
 
 class Features:
-    """The frozen encoder's un-augmented features of each split, computed when first asked for."""
+    """The un-augmented features of each split by the frozen encoder, computed when first asked for."""
 
     def __init__(self, model: LayerwiseModel, dataset: Dataset) -> None:
-        self._model = model
+        self.model = model
         self._dataset = dataset
         self._cache: dict[str, list[Tensor]] = {}
 
@@ -76,19 +76,9 @@ class Features:
         """Return the probed layers' features of a split, `(N, d)` float32 each, by its name in `Dataset`."""
         if split not in self._cache:
             info = self._dataset.info
-            layers = split_features(self._model, getattr(self._dataset, split), info.mean, info.std)
+            layers = split_features(self.model, getattr(self._dataset, split), info.mean, info.std)
             self._cache[split] = self._probed(layers)
         return self._cache[split]
-
-    @property
-    def views(self) -> int:
-        """Views per image in training."""
-        return self._model.views
-
-    @property
-    def widths(self) -> list[int]:
-        """Width of every layer."""
-        return self._model.vit.widths
 
     def forget(self) -> None:
         self._cache.clear()
@@ -96,10 +86,10 @@ class Features:
     @torch.no_grad()
     def encode(self, images: Tensor) -> list[Tensor]:
         """Return the probed layers' features of a batch, `(B, d)` each."""
-        return self._probed(features(self._model, images))
+        return self._probed(features(self.model, images))
 
     def _probed(self, layers: list[Tensor]) -> list[Tensor]:
-        return layers if self._model.config.probe.layers == "all" else layers[-1:]
+        return layers if self.model.config.probe.layers == "all" else layers[-1:]
 
 
 class Probe:
@@ -119,7 +109,12 @@ class Probe:
         self._features = features
         self._dataset = dataset
         self._cached = config.probe.features == "cached"
-        made = config, len(dataset.classes), repeat, {layer: features.widths[layer] for layer in layers}
+        made = (
+            config,
+            len(dataset.classes),
+            repeat,
+            {layer: features.model.vit.widths[layer] for layer in layers},
+        )
         self._heads = _heads(*made).to(device)
         self._best = _heads(*made).to(device)
         self._optimiser = Optimizer(
@@ -286,7 +281,7 @@ def summarise(
         metrics=metrics,
         chance=chance,
         positive_image_pairs=_image_pairs(
-            config.training.batch_size, history, len(dataset.train.labels), features.views
+            config.training.batch_size, history, len(dataset.train.labels), features.model.views
         ),
     )
     kept = {

@@ -171,12 +171,7 @@ def embed(images: Tensor, weights: EmbeddingWeights, patch: int, precision: torc
 
 
 def encode(
-    tokens: Tensor,
-    weights: BlockWeights,
-    heads: int,
-    precision: torch.dtype,
-    *,
-    return_tokens: bool,
+    tokens: Tensor, weights: BlockWeights, heads: int, precision: torch.dtype, *, return_tokens: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Apply an encoder block to tokens `(1, B, T, d)` float32, with products in `precision`.
 

@@ -138,11 +138,9 @@ class EpochSums:
             supported = torch.float32 if device.type == "mps" and dtype == torch.float64 else dtype
             return torch.zeros(*shape, dtype=supported, device=device)
 
+        by_layer = {name: zeros(layers) for name in ("loss", "rate", "gradient_norm", "block_gradient_norm")}
         return cls(
-            loss=zeros(layers),
-            rate=zeros(layers),
-            gradient_norm=zeros(layers),
-            block_gradient_norm=zeros(layers),
+            **by_layer,
             positive_pairs=zeros(1),
             possible_pairs=zeros(1),
             histogram=zeros(layers, HISTORY_BINS, dtype=torch.int64),
@@ -239,13 +237,13 @@ def losses_of(config: RunConfig) -> Sequence[LocalLoss]:
     """Return the loss of each layer that a config names; plain backpropagation has SupCon's, unused."""
     objective, rule = config.objective, config.training.rule
     margins = layer_margins(config)
-    if rule != "cross_entropy" and objective.loss == "goodness":
+    loss = "supcon" if rule == "cross_entropy" else objective.loss
+    if loss == "goodness":
         return [GoodnessLoss(objective.threshold) for _ in margins]
-    if rule != "cross_entropy" and objective.loss == "local_cross_entropy":
+    if loss == "local_cross_entropy":
         return [LocalCrossEntropy() for _ in margins]
-    if rule != "cross_entropy" and is_dotted(objective.loss):
-        what = "a LocalLoss"
-        return [copy.deepcopy(made(objective.loss, LocalLoss, what)) for _ in margins]
+    if is_dotted(loss):
+        return [copy.deepcopy(made(loss, LocalLoss, "a LocalLoss")) for _ in margins]
     # Subtraction moves the loss by a constant and no gradient (Proposition 4.1): it is trained as `none`,
     # so that what is recorded is free of the margin, as the run's identity is.
     kind = "none" if margin_of(config).is_inert else objective.margin_type

@@ -170,14 +170,7 @@ def train(
     data_dir = None if data_dir is None else Path(data_dir)
     with stop_requests() as stop:
         return train_one(
-            config,
-            folder,
-            stop,
-            resume=resume,
-            data_dir=data_dir,
-            data=data,
-            callback=callback,
-            model=model,
+            config, folder, stop, resume=resume, data_dir=data_dir, data=data, callback=callback, model=model
         )
 
 
