@@ -35,7 +35,7 @@ def test_a_run_that_guesses_or_whose_features_are_alike_has_collapsed(
     probes = {"0.logits": logits[None], "0.accuracy": torch.ones(1), "0.epoch": torch.zeros(1)}
     history: Any = SimpleNamespace(last=lambda name: [1.0] * DEPTH)
     diagnostics = Diagnostics(torch.zeros(DEPTH, 2000), [0.5] * DEPTH, [1.0] * DEPTH, [0.5] * DEPTH)
-    encoder: Any = SimpleNamespace(of=lambda split: features, views=2)
+    encoder: Any = SimpleNamespace(of=lambda split: features, model=SimpleNamespace(views=2))
     result, kept = summarise(CONFIG, DATASET, "key", history, diagnostics, probes, encoder)
     assert result.collapsed is collapsed
     assert (result.feature_similarity > 0.999) is similar
