@@ -1,7 +1,7 @@
 """A layer-local training loop of one's own, on the embedded sample of Fashion-MNIST.
 
 A small ViT is trained layer by layer, once with the clamp and once with subtraction. The monitor shows how
-much of the clamp saturates, and a nearest-class-mean classifier gives an accuracy for its advice.
+much of the clamp saturates and gives advice; a nearest-class-mean classifier gives the test accuracy.
 """
 
 import torch
@@ -19,7 +19,7 @@ EPOCHS, BATCH, DEPTH = 8, 128, 3
 
 
 def train(margin_type: str, dataset: Dataset, seed: int = 1) -> tuple[ClampMonitor, float]:
-    """Trains every layer against its own loss; returns what the monitor saw, and the test accuracy."""
+    """Train every layer on its own loss; return what the monitor counted, and the test accuracy."""
     torch.manual_seed(seed)
     model = ViT(dim=32, depth=DEPTH, heads=4)
     monitor = ClampMonitor()
@@ -51,7 +51,7 @@ def train(margin_type: str, dataset: Dataset, seed: int = 1) -> tuple[ClampMonit
 
 @torch.no_grad()
 def accuracy(model: ViT, dataset: Dataset) -> float:
-    """The share of test images whose nearest class mean is that of their class."""
+    """Return the share of test images whose nearest class mean is that of their class."""
 
     def features(split: Split) -> Tensor:
         loader = Loader(split, (), dataset.info.mean, dataset.info.std, 500, order="given")
@@ -63,7 +63,7 @@ def accuracy(model: ViT, dataset: Dataset) -> float:
 
 
 def main() -> None:
-    """Trains with both margins and prints the rates by layer and epoch, and the advice."""
+    """Train with both margins; print the rates by layer and epoch, and the advice."""
     console = Console()
     dataset = load(DataConfig())
     console.print(
@@ -82,7 +82,7 @@ def main() -> None:
         console.print(table)
         console.print(str(monitor.advice()), "\n")
     console.print(
-        "Next: [bold]augmented_views.py[/bold] draws the images; README has the loss in five lines."
+        "Next: [bold]augmented_views.py[/bold] draws the images; docs/layer-local.md trains your layers."
     )
 
 

@@ -1,6 +1,6 @@
 // A layer of the Vision Transformer on a CPU, forward and backward, for training layer by layer.
 //
-// The same functions as ../fast/block.py, which says how they follow from ../../model.py: layer norms folded
+// The same functions as ../fast.py, which says how they follow from ../../model.py: layer norms folded
 // into the map behind them, the last map differentiated on the mean over tokens, no gradient brought back to
 // a layer's input. What is gained here is memory: a few images at a time go through the whole layer and stay
 // in cache, nothing is permuted, and attention's P is made again for the way back.
