@@ -47,16 +47,16 @@ def train(monitor: ClampMonitor) -> float:
     model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, EMBEDDING))
     loss = ArcFace(monitor)
     parameters = [*model.parameters(), *loss.parameters()]
-    optimiser = torch.optim.SGD(parameters, lr=0.02, momentum=0.9)
+    optimizer = torch.optim.SGD(parameters, lr=0.02, momentum=0.9)
     correct = []
     for _ in range(STEPS):
         labels = torch.randint(CLASSES, (BATCH,))
         features = model(blobs[labels] + torch.randn(BATCH, 16))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss(features, labels).backward()
         norm = nn.utils.clip_grad_norm_(parameters, MAX_NORM)
         monitor.record("gradient norm", norm > MAX_NORM)
-        optimiser.step()
+        optimizer.step()
         monitor.step()
         nearest = (normalize(features) @ normalize(loss.centres).T).argmax(1)
         correct.append((nearest == labels).double().mean().item())

@@ -1,4 +1,4 @@
-"""Do extremely randomised trees spread more over seeds than a random forest? A study of one's own function.
+"""Do extremely randomized trees spread more over seeds than a random forest? A study of one's own function.
 
 Both forests are trained on scikit-learn's handwritten digits, with 20 seeds each; the split stays the same,
 so that the seed stands for the training alone. Run it as
@@ -32,7 +32,7 @@ def train(seed: int, forest: str, trees: int) -> dict[str, float]:
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "forests")
 study = Study(
     train,
-    title="Do extremely randomised trees spread more over seeds than a random forest?",
+    title="Do extremely randomized trees spread more over seeds than a random forest?",
     factors={"forest": list(FORESTS)},
     settings={"trees": 50},
     seeds=20,

@@ -27,7 +27,7 @@ def train(margin_type: str, dataset: Dataset, seed: int = 1) -> tuple[ClampMonit
         monitor.watch(SupConLoss(margin=margin, margin_type=margin_type), layer=layer)
         for layer, margin in enumerate(margin_schedule(0.4, 0.1, DEPTH))
     ]
-    optimisers = [torch.optim.AdamW(layer.parameters(), lr=4e-3) for layer in model.layers]
+    optimizers = [torch.optim.AdamW(layer.parameters(), lr=4e-3) for layer in model.layers]
     batches = Loader(
         dataset.train,
         DataConfig().pipeline,
@@ -41,10 +41,10 @@ def train(margin_type: str, dataset: Dataset, seed: int = 1) -> tuple[ClampMonit
     for epoch in track(range(EPOCHS), description=f"training with {margin_type}", transient=True):
         for batch in batches.epoch(epoch):
             features = model.features(batch.images)
-            for layer, loss, optimiser in zip(features, losses, optimisers, strict=True):
-                optimiser.zero_grad()
+            for layer, loss, optimizer in zip(features, losses, optimizers, strict=True):
+                optimizer.zero_grad()
                 loss(layer, batch.labels).backward()
-                optimiser.step()
+                optimizer.step()
         monitor.end_epoch()
     return monitor, accuracy(model, dataset)
 

@@ -1,4 +1,4 @@
-"""Did the optimiser change the spread? An audit of runs that MLflow has logged already.
+"""Did the optimizer change the spread? An audit of runs that MLflow has logged already.
 
 A sweep of one's own has left its runs in `mlflow.db`: parameters, a seed, an accuracy per epoch. Here a toy
 stands for its training. Run it as

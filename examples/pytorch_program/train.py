@@ -1,4 +1,4 @@
-"""A training program that knows nothing of seedspread: a small network on scikit-learn's handwritten digits.
+"""A training program without a line of seedspread: a small network on scikit-learn's handwritten digits.
 
     python train.py --seed 1 --smoothing 0.1 --out somewhere
 
