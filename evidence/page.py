@@ -104,12 +104,12 @@ def write_page(path: Path) -> None:
 def charts() -> dict[str, Chart]:
     """The picture of each section, by the name of its study."""
     out = {
-        found.study.name: replace(audit_chart(found.audit), scale=found.study.note)
+        found.study.name: replace(audit_chart(found.audit), scale=found.study.file.note)
         for found in findings()
         if found.audit is not None and not is_source(found.study)
     } | {ANSWER: ratios_chart()}
     if (split := sources()) is not None:
-        out[SOURCES] = replace(sources_chart(split), scale=study_named(SOURCES).note)
+        out[SOURCES] = replace(sources_chart(split), scale=study_named(SOURCES).file.note)
     return out
 
 
@@ -184,9 +184,9 @@ def _about(study: StudySpec) -> dict[str, Any]:
     return {
         "name": study.name,
         "title": study.title,
-        "question": study.question,
-        "prediction": study.prediction,
-        "note": study.note,
+        "question": study.file.question,
+        "prediction": study.file.prediction,
+        "note": study.file.note,
         "picture": _picture(study.name),
         "parts": (),
     }

@@ -34,8 +34,8 @@ def test_every_study_is_there_with_its_question_and_its_prediction() -> None:
     there = {path.stem for path in STUDIES.iterdir()} - elsewhere
     assert {found.name for found in findings()} == there
     for found in findings():
-        assert found.study.question.endswith((".", "?"))
-        assert found.study.prediction.endswith(".")
+        assert found.study.file.question.endswith((".", "?"))
+        assert found.study.file.prediction.endswith(".")
 
 
 def test_ratios_are_those_of_the_runs() -> None:
