@@ -11,7 +11,7 @@ from seedspread.analysis.charts import NO_RATIO, audit_chart, methods_panel
 from seedspread.analysis.display import Answer, Block, Dots, Heading, Note
 from seedspread.analysis.samples import Strip, Versus
 from seedspread.render.chart import Chart
-from seedspread.runs.levels import Levels, arm_name, joined_levels, settings_in_order
+from seedspread.runs.levels import Levels, joined_levels, settings_in_order
 from seedspread.runs.metrics import Metric
 from seedspread.stats.result import (
     Better,
@@ -184,12 +184,6 @@ class AuditResult(display.Result):
         places = {levels: place for place, levels in enumerate(order)}
         return sorted(self.comparisons, key=lambda c: places[*c.stratum, c.group, c.baseline])
 
-    def strips(self, c: Comparison) -> list[Strip]:
-        """The values of a comparison: the baseline's, then the group's."""
-        return [
-            s for g in (c.baseline, c.group) for s in self.values if (s.stratum, s.group) == (c.stratum, g)
-        ]
-
     def as_values(self) -> dict[str, Any]:
         return asdict(self) | {
             "by": ", ".join(self.by) or None,
@@ -248,7 +242,8 @@ class AuditResult(display.Result):
             yield from lead
             yield Answer.of(c.word, words.claim(c), words.figures(c))
             yield ""
-            yield Dots([(arm_name(c.factor, s.group), s.values) for s in reversed(self.strips(c))])
+            values = {s.group: s.values for s in self.values if s.stratum == c.stratum}
+            yield Dots([(c.arm_name, values[c.group]), (c.baseline_name, values[c.baseline])])
             yield display.groups_table(self, c)
             yield from (line for line in beside if line not in lead)
             if details or explain:

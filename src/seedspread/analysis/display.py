@@ -94,12 +94,9 @@ class Result:
         return asdict(self)
 
     def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
-        """Yield what it shows.
+        """Yield what it shows, with `details` all of it, with `explain` the reasons.
 
-        Args:
-            width: of a terminal; None for a document, which has room for whole tables.
-            details: whether to show everything.
-            explain: whether to give reasons.
+        The width is that of a terminal; None for a document, which has room for whole tables.
         """
         raise NotImplementedError
 

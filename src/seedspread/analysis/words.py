@@ -569,10 +569,6 @@ def _why_not(rows: Sequence[Comparison]) -> str:
     return f"{said}; {few_:,} of them have only {seeds} seeds" if few_ else said
 
 
-def summary(audit: AuditResult) -> str:
-    return " ".join(f"{word}: {text}." for word, text in counted(audit))
-
-
 def plural(by: Sequence[str]) -> str:
     """What the levels of `by` are called: `datasets`, after the column's own name."""
     name = by[0].lower().replace("_", " ") if len(by) == 1 else "setting"

@@ -15,11 +15,6 @@ from seedspread.stats.groups import Floats, Group, common_seeds
 from seedspread.stats.result import Estimate, Interval, TestResult
 
 
-def unless_contradicted(independent: bool | None) -> bool | None:
-    """Return `assumptions_met` of tests that assume independent runs: data contradict or cannot tell."""
-    return False if independent is False else None
-
-
 def f_interval(ratio: float, df: tuple[float, float], level: float) -> Interval:
     """Return the exact interval of a variance ratio for normal values, with `df` degrees of freedom."""
     tail = (1 - level) / 2
@@ -75,7 +70,7 @@ def deviations_test(group: Group, baseline: Group, center: str, independent: boo
         about="spread",
         why="less sensitive to heavy tails than F",
         assumes="independent runs; deviations well enough behaved for an analysis of variance",
-        assumptions_met=unless_contradicted(independent),
+        assumptions_met=False if independent is False else None,
     )
     middle = np.mean if center == "mean" else np.median
     if len(group.values) < 3 or len(baseline.values) < 3:
@@ -137,7 +132,7 @@ def welch(group: Group, baseline: Group, level: float, independent: bool | None)
         about="means",
         why="means are tested in every comparison; variances need not be equal",
         assumes="means roughly normal, independent runs",
-        assumptions_met=unless_contradicted(independent),
+        assumptions_met=False if independent is False else None,
     )
     return _t_test(blank, group.values, baseline.values, level, "run")
 

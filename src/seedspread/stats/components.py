@@ -36,16 +36,11 @@ class Spectral:
     """The restricted log likelihood if the matrices A_k commute: one random factor, and balanced designs.
 
     K is the number of components, G that of points at which it is evaluated at once.
-
-    Args:
-        roots: (K, J) the eigenvalues of each A_k, a column for each set of equal ones.
-        df: (J,) how many eigenvectors share them.
-        squares: (J,) the sum of squares of w along these.
     """
 
-    roots: Floats
-    df: Floats
-    squares: Floats
+    roots: Floats  # (K, J) the eigenvalues of each A_k, a column for each set of equal ones
+    df: Floats  # (J,) how many eigenvectors share them
+    squares: Floats  # (J,) the sum of squares of w along these
 
     @property
     def size(self) -> int:
@@ -75,19 +70,12 @@ class Spectral:
 
 @dataclass(frozen=True)
 class Dense:
-    """The restricted log likelihood of any matrices; see `Spectral`.
+    """The restricted log likelihood of any matrices; see `Spectral`."""
 
-    Args:
-        matrices: (K, m, m) the A_k, on the m contrasts that a factor moves.
-        contrasts: (m,) w there.
-        df: how many contrasts noise alone moves; noise is then the last component.
-        squares: their sum of squares.
-    """
-
-    matrices: Floats
-    contrasts: Floats
-    df: float = 0.0
-    squares: float = 0.0
+    matrices: Floats  # (K, m, m) the A_k, on the m contrasts that a factor moves
+    contrasts: Floats  # (m,) w there
+    df: float = 0.0  # how many contrasts noise alone moves; noise is then the last component
+    squares: float = 0.0  # their sum of squares
 
     @property
     def size(self) -> int:
@@ -211,24 +199,17 @@ _UNSEEN = 1e-4
 
 @dataclass(frozen=True)
 class Sample:
-    """The runs of a group, with the factors among which its variance is split.
+    """The runs of a group, with the factors among which its variance is split."""
 
-    Args:
-        name: of the group.
-        values: (n,) one per run.
-        cells: (n,) codes of the blocks, whose means are removed as fixed effects.
-        factors: by name, (n,) codes of a random factor's levels: the seed, or its sources of randomness.
-        factor: what `name` is a level of.
-        shared_noise: (n,) bool: runs that have their noise, and their joint effect of several sources, in
-            common with all others in their cell, because they differ only in a later stage (several probes
-            on one trained encoder). None if there are none.
-    """
-
-    name: str
-    values: Floats
-    cells: Ints
+    name: str  # of the group
+    values: Floats  # (n,) one per run
+    cells: Ints  # (n,) codes of the blocks, whose means are removed as fixed effects
+    # By name, (n,) codes of a random factor's levels: the seed, or its sources of randomness.
     factors: Mapping[str, Ints]
-    factor: str = ""
+    factor: str = ""  # what `name` is a level of
+    # (n,) bool: runs that have their noise, and their joint effect of several sources, in common with all
+    # others in their cell, because they differ only in a later stage (several probes on one trained encoder).
+    # None if there are none.
     shared_noise: Bools | None = None
 
 

@@ -18,31 +18,19 @@ Ints = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one group.
+    """The runs of one group."""
 
-    Args:
-        name: the group's level.
-        values: (n,) one value per run.
-        blocks: (n,) code of each run's block: a condition in which every seed may have one run.
-        seeds: (n,) code of each run's seed; the same code in two groups is the same seed.
-        block_names: by code, the levels of the factors that make a block.
-        failed: (n,) whether a run was flagged as collapsed.
-        folders: (n,) of the runs, if they come from a store.
-        chance: score of a run that learned nothing, if known.
-        crashed: codes of seeds that have a run without a value; such runs are not among the n.
-        factor: what `name` is a level of.
-    """
-
-    name: str
-    values: Floats
-    blocks: Ints
-    seeds: Ints
-    block_names: tuple[tuple[str, ...], ...] = ((),)
-    failed: NDArray[np.bool_] | None = None
-    folders: tuple[str, ...] = ()
-    chance: float | None = None
+    name: str  # the group's level
+    values: Floats  # (n,) one value per run
+    blocks: Ints  # (n,) code of each run's block: a condition in which every seed may have one run
+    seeds: Ints  # (n,) code of each run's seed; the same code in two groups is the same seed
+    block_names: tuple[tuple[str, ...], ...] = ((),)  # by code, the levels of the factors that make a block
+    failed: NDArray[np.bool_] | None = None  # (n,) whether a run was flagged as collapsed
+    folders: tuple[str, ...] = ()  # (n,) of the runs, if they come from a store
+    chance: float | None = None  # score of a run that learned nothing, if known
+    # Codes of seeds that have a run without a value; such runs are not among the n.
     crashed: Ints = field(default_factory=lambda: np.empty(0, np.intp))
-    factor: str = ""
+    factor: str = ""  # what `name` is a level of
 
     @classmethod
     def of(cls, values: ArrayLike, seeds: ArrayLike | None = None, name: str = "") -> "Group":

@@ -102,25 +102,14 @@ class Rows(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Question:
-    """Which column is what, and the row selection.
+    """Which column is what, and the row selection (see `Rows`)."""
 
-    Attributes:
-        value: the column with one number per run.
-        group: the column whose levels are compared.
-        baseline: the level with which the others are compared; None: the first of two, or all with all.
-        block: columns varied within a seed, such as the stability mode.
-        seed: the column with the seed; `seed` finds it by its usual names. None: each row is a run.
-        by: columns, such as the dataset, whose levels are audited apart and adjusted together.
-        where, last, best, wide, metric_column, sheet, at, paired, steps, command: see `Rows`.
-        sources: the words after the command, if they are more than the table.
-    """
-
-    value: str | None = None
-    group: str | None = None
-    baseline: str | None = None
-    block: tuple[str, ...] = ()
-    seed: str | None = "seed"
-    by: tuple[str, ...] = ()
+    value: str | None = None  # the column with one number per run
+    group: str | None = None  # the column whose levels are compared
+    baseline: str | None = None  # to compare the others with; None: the first of two levels, or all with all
+    block: tuple[str, ...] = ()  # columns varied within a seed, such as the stability mode
+    seed: str | None = "seed"  # `seed` finds it by its usual names; None: each row is a run
+    by: tuple[str, ...] = ()  # columns, such as the dataset, audited apart and adjusted together
     where: tuple[str, ...] = ()
     last: str | None = None
     best: str | None = None
@@ -131,7 +120,7 @@ class Question:
     paired: bool = True
     steps: bool = True
     command: str = "audit"
-    sources: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()  # the words after the command, if they are more than the table
 
     @classmethod
     def of(

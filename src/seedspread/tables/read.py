@@ -58,27 +58,16 @@ _KINDS = ".csv, .tsv, .txt, .md, .tex, .html, .json, .jsonl, .xlsx or .parquet"
 
 @dataclass(frozen=True)
 class Table:
-    """A table as it was read, before it is checked.
+    """A table as it was read, before it is checked."""
 
-    Attributes:
-        frame: the cells; its index counts the rows as an editor shows them.
-        name: what to call it in messages.
-        notes: on how it was read.
-        path: as the user named it; None of a DataFrame.
-        store: the folder of the runs, if they are those of a store.
-        decimal_comma: whether a comma in a number is a decimal one unless other cells disagree.
-        better: which direction of the value is better, if the source records it.
-        has_run_rows: whether each row is known to be a run, so that no column counts its steps.
-    """
-
-    frame: pd.DataFrame
-    name: str
-    notes: tuple[str, ...] = ()
-    path: str | None = None
-    store: str | None = None
-    decimal_comma: bool = False
-    better: Better | None = None
-    has_run_rows: bool = False
+    frame: pd.DataFrame  # the cells; its index counts the rows as an editor shows them
+    name: str  # what to call it in messages
+    notes: tuple[str, ...] = ()  # on how it was read
+    path: str | None = None  # as the user named it; None of a DataFrame
+    store: str | None = None  # the folder of the runs, if they are those of a store
+    decimal_comma: bool = False  # whether a comma in a number is a decimal one unless other cells disagree
+    better: Better | None = None  # which direction of the value is better, if the source records it
+    has_run_rows: bool = False  # whether each row is known to be a run, so that no column counts its steps
 
 
 def is_table(source: "str | Path") -> bool:

@@ -19,24 +19,17 @@ class RunTable:
     """A checked table: columns value, group, block, seed, seed_name, stratum, failed, row; one row per run.
 
     A stratum, and a block, is a tuple with the level of each of its factors.
-
-    Attributes:
-        frame: those columns; runs of a store have folder and chance as well, logged items a file as folder.
-        columns: which column of the source is what.
-        notes: on what was found, and what was left out.
-        store: the folder of the runs, if they are those of a store.
-        per_cent: whether the values had per cent signs.
-        better: which direction is better, if the source records it.
-        crashed: the rows of runs without a value, which are not in `frame`.
     """
 
+    # Those columns; runs of a store have folder and chance as well, logged items a file as folder.
     frame: pd.DataFrame
-    columns: Columns
+    columns: Columns  # which column of the source is what
     source: str
-    notes: tuple[str, ...]
-    store: str | None = None
-    per_cent: bool = False
-    better: Better | None = None
+    notes: tuple[str, ...]  # on what was found, and what was left out
+    store: str | None = None  # the folder of the runs, if they are those of a store
+    per_cent: bool = False  # whether the values had per cent signs
+    better: Better | None = None  # which direction is better, if the source records it
+    # The rows of runs without a value, which are not in `frame`.
     crashed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["stratum", "group", "seed"]))
 
     @property

@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 from math import sqrt
 from shlex import quote
-from typing import Literal
 
 import pandas as pd
 
@@ -14,7 +13,6 @@ from seedspread.tables.markup import clean
 from seedspread.tables.question import Question, TableError, listed
 from seedspread.tables.read import Table
 
-SdIs = Literal["sd", "se", "population"]
 _N = r"[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _CELL = re.compile(rf"(?P<mean>{_N})\s*%?\s*(?:±\s*(?P<sd>{_N})|\(\s*±?\s*(?P<inside>{_N})\s*%?\s*\))\s*%?")
 _MEANS = {"mean", "means", "avg", "average", "mu"}
@@ -40,11 +38,7 @@ class Published:
 def as_published(text: str, n: int, name: str = "", sd_is: str = "sd") -> Published:
     """Return the mean and sd in a text such as `0.291±0.047`; refuse anything else.
 
-    Args:
-        text: a cell, or a word of a command, with any of the usual markup.
-        n: number of seeds.
-        name: of the group; the text by default.
-        sd_is: what stands behind ±: `sd` (n - 1), `population` (an sd with n) or `se` (of the mean).
+    What stands behind ± is an `sd` (n - 1), a `population` sd (with n) or the `se` of the mean.
     """
     if sd_is not in ("sd", "se", "population"):
         raise TableError(f"--sd-is must be sd, se or population; got {sd_is!r}")

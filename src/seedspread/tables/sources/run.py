@@ -249,36 +249,24 @@ class Unread:
 
 @dataclass(frozen=True)
 class CollectedRun:
-    """A run as its source has it.
-
-    Attributes:
-        parameters: by flat name.
-        curves: of each metric; one point where the source keeps no more, or no more was asked for.
-        group: its experiment or study.
-        better: which direction of a metric is better, where the source says so.
-    """
+    """A run as its source has it."""
 
     name: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, Any]  # by flat name
+    # Of each metric; one point where the source keeps no more, or no more was asked for.
     curves: Mapping[str, Curve]
-    group: str = ""
+    group: str = ""  # its experiment or study
+    # Which direction of a metric is better, where the source says so.
     better: Mapping[str, Better] = field(default_factory=dict)
 
 
 class Reader:
-    """One kind of source: subclass it, and add an instance to `READERS` in `collect.py`.
+    """One kind of source: subclass it, and add an instance to `READERS` in `collect.py`."""
 
-    Attributes:
-        kind: its word on the command line.
-        title: its name for people.
-        looks_like: what such a source is, in the message about a place where nothing is recognized.
-        group: what it calls a set of runs, the name of a column; empty if it has none.
-    """
-
-    kind: ClassVar[str]
-    title: ClassVar[str]
-    looks_like: ClassVar[str]
-    group: ClassVar[str] = ""
+    kind: ClassVar[str]  # its word on the command line
+    title: ClassVar[str]  # its name for people
+    looks_like: ClassVar[str]  # what such a source is, in the message about a place where there is none
+    group: ClassVar[str] = ""  # what it calls a set of runs, the name of a column; empty if it has none
 
     def recognizes(self, place: Place) -> bool:
         raise NotImplementedError
@@ -286,10 +274,7 @@ class Reader:
     def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Iterable[CollectedRun | Unread]:
         """Return its runs, oldest first where it knows times, and what cannot be read.
 
-        Args:
-            place: where it lies.
-            metrics: those asked for; others may be left out of the curves' later points.
-            whole: whether curves are needed, not only their last points.
+        Unless curves are needed as a whole, their last points are enough; so they are for other metrics.
         """
         raise NotImplementedError
 
@@ -313,14 +298,10 @@ _PAIR = re.compile(
 )
 
 
-class TooLargeError(ValueError):
-    """A config is too deep, or has too many values."""
-
-
 def flat(values: Mapping[Any, Any]) -> dict[str, Any]:
     """Return nested values by dotted name; lists as JSON, null as the word None.
 
-    Aliases in YAML can make a small file unfold without end: beyond a bound it is a `TooLargeError`.
+    Aliases in YAML can make a small file unfold without end: beyond a bound it is a ValueError.
     """
     left = _MOST_VALUES
 
@@ -328,7 +309,7 @@ def flat(values: Mapping[Any, Any]) -> dict[str, Any]:
         nonlocal left
         left -= 1
         if left < 0 or depth > _DEEPEST:
-            raise TooLargeError(f"more than {_MOST_VALUES:,} values, or more than {_DEEPEST} levels")
+            raise ValueError(f"more than {_MOST_VALUES:,} values, or more than {_DEEPEST} levels")
         if isinstance(value, Mapping):
             return {str(key): plain(inner, depth + 1) for key, inner in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
