@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
-from seedspread.analysis.words import seed_counts
+from seedspread.analysis.words import seed_counts, two
 from seedspread.stats import planning
 from seedspread.stats.planning import BudgetError, Design
 from seedspread.stats.tolerance import mean_level
@@ -161,7 +161,8 @@ def _spread(
     shared = "" if design.pairs is None else f", shared seeds with r = {design.pairs:g}"
     same_seed = f"{design.blocks} blocks, same-seed runs with r = {design.twins:g}"
     blocks = f", {same_seed}" if design.blocks > 1 else ""
-    text = f"{groups} detect {sizes} {ratio:.3g} (sd ×{ratio**0.5:.3g}) with power {power:.2g}."
+    shown = two(ratio) if asked == "ratio" else f"{ratio:g}"
+    text = f"{groups} detect {sizes} {shown} (sd ×{ratio**0.5:.2g}) with power {power:.2g}."
     method = f"the audit's test at level {alpha:g}, simulated on {design.shape} values{shared}{blocks}"
     values = {"seeds": list(seeds), "ratio": ratio, "power": power, **asdict(design)}
     return SeedBudget(f"{text} {method[0].upper()}{method[1:]}.", values | {"method": method})
