@@ -217,7 +217,7 @@ def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str
         *known, last = [reader.looks_like for reader in READERS]
         audit = f"; if it is a table, audit it: seedspread audit {shlex.quote(place.source)}"
         expected = f"{', '.join(known)} or {last}{audit if place.file else ''}"
-        raise SourceError(f"{place.source} is no log that is known: {expected}")
+        raise SourceError(f"{place.source} holds no results that are known: {expected}")
     # Nearly every folder of results has some JSON in it.
     return found[0], [reader.kind for reader in found[1:] if reader.kind != "json"]
 
