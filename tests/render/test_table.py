@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from seedspread.errors import printable
-from seedspread.render.latex import to_latex
-from seedspread.render.table import Column, Table, numeric_columns, to_csv, to_markdown, without_empty
+from seedspread.render.table import (
+    Column,
+    Table,
+    numeric_columns,
+    to_csv,
+    to_latex,
+    to_markdown,
+    without_empty,
+)
 from seedspread.render.terminal import Terminal, strip_lines, to_rich
 from seedspread.render.web import to_html
 

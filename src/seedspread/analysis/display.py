@@ -16,8 +16,7 @@ from rich.text import Text
 
 from seedspread.analysis import words
 from seedspread.render.chart import Chart, PlotError
-from seedspread.render.latex import tex_comment, tex_text, to_latex
-from seedspread.render.table import Column, Table, markdown_text, to_markdown
+from seedspread.render.table import Column, Table, markdown_text, tex_comment, tex_text, to_latex, to_markdown
 from seedspread.render.terminal import Terminal, strip_lines, to_rich
 from seedspread.render.web import for_notebook, notebook_picture
 from seedspread.runs.levels import Levels, arm_name, block_name, in_order, joined_levels, settings_in_order

@@ -2,7 +2,7 @@
 
 from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.words import look_title
-from seedspread.render.latex import tex_text
+from seedspread.render.table import tex_text
 from seedspread.stats.headline import FEWEST_SEEDS, MODEL
 from seedspread.version import __version__
 

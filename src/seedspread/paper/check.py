@@ -80,7 +80,7 @@ def accuracy_compresses() -> Check:
     groups = {name: published_arm(name, "subtract") for name in (MAIN[0], *MAIN[2:])}
     ten, *others = groups.values()
     found = [robust_ratio(other, ten, pairs=False) for other in others]  # of unlike data
-    listed = (f"{n} {g.values.var(ddof=1):.3f} at {g.values.mean():.0f} %" for n, g in groups.items())
+    listed = (f"{n} {g.values.var(ddof=1):.3f} at {g.values.mean():.0f}%" for n, g in groups.items())
     ratios = (f"{number(one.ratio)} {between(one.interval)}" for one in found)
     numbers = dict(zip(("svhn", "fashion"), ratios, strict=True))
     return all((one.ratio or 1) < 1 for one in found), f"subtraction groups: {', '.join(listed)}", numbers
@@ -108,7 +108,7 @@ def gap_narrows() -> Check:
 def truncation_tracks_rate() -> Check:
     rates = values("car/cifar10 standard")[:4]
     ratios = values("gradient/cifar10 subtract") / values("gradient/cifar10 clamp")
-    pairs = ", ".join(f"{c} %: {r:.2f}" for c, r in zip(rates, ratios, strict=True))
+    pairs = ", ".join(f"{c}%: {r:.2f}" for c, r in zip(rates, ratios, strict=True))
     return bool(np.all(np.diff(rates) < 0) and np.all(np.diff(ratios) < 0)), pairs
 
 
@@ -149,7 +149,7 @@ def two_clusters() -> Check:
     hard = np.sort(values("svhn-hard/clamp"))
     low, high = hard[:3].mean(), hard[3:].mean()
     holds = bool(abs(high - 35) < 0.5 and abs(low - 18) < 0.5)
-    return holds, f"{low:.1f} % (3 seeds) and {high:.1f} % (2 seeds)"
+    return holds, f"{low:.1f}% (3 seeds) and {high:.1f}% (2 seeds)"
 
 
 def sweep_confirms() -> Check:

@@ -19,7 +19,7 @@ from seedspread.render.table import Column, Table
 from seedspread.report.exhibits import columns_beside, digits
 from seedspread.report.extension import Extension, Published, ReportData, Scale, Setting, origins
 from seedspread.report.layers import LayerBand, RunLayers, read_layers
-from seedspread.report.load import arms_of, strata
+from seedspread.report.load import levels_compared, strata
 from seedspread.runs.studies import AuditSpec, RecordedCell
 
 # The paper's comparison: what it changes, and what it compares with.
@@ -150,11 +150,7 @@ def _percent(share: float | None) -> str:
 
 def _depths(s: Setting) -> str:
     depth = s.parameters[0].model.depth
-    return (
-        ""
-        if depth == 8
-        else (f"; these models have {depth} layers, the paper's 8, so that layers do not correspond")
-    )
+    return f"; these models have {depth} layers, the paper's 8: they do not correspond" if depth != 8 else ""
 
 
 def gradients(settings: Sequence[Setting], name: str) -> Table | None:
@@ -367,7 +363,7 @@ class PaperReport(Extension):
             name=name,
             title=SETTINGS[name]["title"],
             order=list(SETTINGS).index(name),
-            same_question={*arms_of(list(cells), audit)} == {CHANGED, BASELINE},
+            same_question={*levels_compared(list(cells), audit)} == {CHANGED, BASELINE},
             heading=f"paper ({'same' if same_scale else 'different'} scale)",
         )
 

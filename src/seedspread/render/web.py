@@ -107,11 +107,16 @@ def panel_values(panel: Panel, height: float = 1.0) -> dict[str, Any]:
     return {
         "data": [_trace(mark, panel) for mark in panel.marks],
         "layout": {
-            "title": {"text": html.escape(panel.title), "x": 0, "xref": "paper", "font": {"size": 13}},
+            "title": {"text": _lines(panel.title), "x": 0, "xref": "paper", "font": {"size": 13}},
             "xaxis": _axis(panel.x),
             "yaxis": _axis(panel.y),
             "height": round(PANEL_HEIGHT * height),
-            "margin": {"l": 10, "r": 12, "t": 34 if panel.title else 12, "b": 10},
+            "margin": {
+                "l": 10,
+                "r": 12,
+                "t": 34 + 17 * panel.title.count("\n") if panel.title else 12,
+                "b": 10,
+            },
             "showlegend": False,
             "hovermode": "closest",
         },

@@ -5,6 +5,7 @@ import math
 import textwrap
 from itertools import zip_longest
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -33,7 +34,7 @@ except ImportError:
 
 _MARKERS = "osD^vP<>"
 # Lines in the legend, by kind of mark.
-_LINES = {"line": "-", "band": "-", "rule": "--"}
+_LINES: dict[str, Literal["-", "--"]] = {"line": "-", "band": "-", "rule": "--"}
 # Each format, and what it calls the words that go with a picture.
 _WORDS = {"pdf": "Subject", "svg": "Description", "png": "Description"}
 _NO_DATE: dict[str, dict[str, str | None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}

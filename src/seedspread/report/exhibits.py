@@ -1,6 +1,6 @@
 """Figures and tables of the page: runs, ratios, means, with published values beside its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,22 +49,27 @@ def spread_chart(s: Setting) -> Chart | None:
         ]
         marks += arm_marks(s.arm_title(arm), i, s.colour(arm), mean, sd, dots)
     panels = [Panel("Every run", axis, Axis(axis_title(s.metric)), tuple(marks))]
-    drawn = [c for c in s.comparisons if c.headline.shown_interval]
-    if drawn:
+    caption = "Each mark is one run; lines are means, bands ±1 standard deviation."
+    alt = f"{s.metric.label} of every run by group. {'; '.join(means)}."
+    if drawn := [c for c in s.comparisons if c.headline.shown_interval]:
         intervals = [c.headline.shown_interval for c in drawn]
-        alone = f"{arms_of(drawn[0])}: {times(drawn[0].headline.ratio)} ({ends(intervals[0])})"
+        alone = f"{arms_of(drawn[0])}\n{times(drawn[0].headline.ratio)} ({ends(intervals[0])})"
         lines = [Line.of(c.headline, arms_of(c) if len(drawn) > 1 else "") for c in drawn]
         title = "" if len(drawn) > 1 else alone
         panels.append(lines_panel(lines, f"Variance ratio ({levels_of(intervals)} CI)", title))
-    looks = next((c.headline.looks for c in s.comparisons if c.headline.looks), None)
-    adjusted = f", {_adjusted(drawn)}" if _adjusted(drawn) else ""
-    counted = f" It accounts for the interim looks ({look_title(looks)})." if looks else ""
+        adjusted = _adjusted(drawn)
+        caption += (
+            " Right: the variance ratio, each seed counted once, with the interval that decides the verdict"
+            f"{adjusted and ', '}{adjusted}."
+        )
+        alt += f" Variance ratios: {'; '.join(map(_ratio_words, drawn))}."
+    if looks := next((c.headline.looks for c in s.comparisons if c.headline.looks), None):
+        caption += f" It accounts for the interim looks ({look_title(looks)})."
     return Chart(
         f"{s.id}-spread",
         f"Spread over seeds: {s.name}",
-        "Each mark is one run; lines are means, bands ±1 standard deviation. Right: the variance ratio, each "
-        f"seed counted once, with the interval that decides the verdict{adjusted}.{counted}",
-        f"{s.metric.label} of every run by group. {'; '.join(means)}.",
+        caption,
+        alt,
         tuple(panels),
         s.origin,
         s.beside.follows("spread"),
@@ -114,7 +119,7 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
         "Variance ratios",
         f"Right of 1, {arms.pop() if len(arms) == 1 else f'the {s.group} named first'} spreads more than "
         f"{c.baseline_name}; left of 1, less. An interval ({level}) that contains 1 leaves the direction "
-        f"open. {' '.join(accounted)}",
+        f"{' '.join(['open.', *accounted])}",
         f"Variance ratios with their intervals ({level}). {ratios}.",
         (lines_panel(lines, f"Variance ratio, {compared}{metric}", ""),),
         origins([s for s, _ in drawn]),
@@ -148,9 +153,8 @@ def columns_beside(names: Sequence[str], *settings: Setting) -> tuple[Column, ..
 
 def of_setting(s: Setting) -> list[Table | None]:
     """Return the tables of a setting's own section; with a publication's, in its form."""
-    published = [factorial(s), pooled(s)] if s.beside.name else []
-    own = [] if s.beside.name else [groups(s)]
-    return [looks_table(s), *own, *published, per_seed(s)]
+    means = _in_published_form(s) if s.beside.name else [groups(s)]
+    return [looks_table(s), *means, per_seed(s)]
 
 
 def groups(s: Setting) -> Table | None:
@@ -175,17 +179,29 @@ def looks_table(s: Setting) -> Table | None:
     return replace(table, id=f"{s.id}-looks-table") if table.rows else None
 
 
+def _in_published_form(s: Setting) -> Iterator[Table]:
+    """Yield mean, sd and variance of every cell, if a seed is run in several, and of each group."""
+    summaries = {(x.group, x.block): x for c in s.comparisons for x in (*c.cells, *c.pooled)}
+    every = sorted(summaries.values(), key=lambda x: (s.in_order.index(x.group), x.block))
+    cells, groups = [x for x in every if x.block], [x for x in every if not x.block]
+    if len({x.block for x in cells}) > 1:
+        yield _summaries(s, "factorial", "Every cell", (s.group, s.block), cells, "")
+    if groups:
+        note = f"Runs of all levels of {s.block} together: n counts runs, not seeds" if s.blocks[1:] else ""
+        yield _summaries(s, "pooled", "Each group", (s.group,), groups, note)
+
+
 def _summaries(
-    s: Setting, kind: str, title: str, heads: Sequence[str], cells: Sequence[tuple[str, Summary]], note: str
+    s: Setting, kind: str, title: str, heads: Sequence[str], summaries: Sequence[Summary], note: str
 ) -> Table:
-    """Return n, mean, sd and variance of cells by their published name: `clamp`, `clamp/detach`."""
+    """Return n, mean, sd and variance; published ones are named `clamp`, or `clamp/detach`."""
     unit, shown = s.metric.unit_suffix, s.metric.digits
     rows = []
-    for name, c in cells:
+    for c in summaries:
         head = (s.arm_title(c.group), s.block_title(c.block))[: len(heads)]
+        name = "/".join(filter(None, (c.group, joined_levels(c.block))))
         own = (str(c.n), shown(c.mean, 2), shown(c.sd, 3), shown(c.variance, 4))
-        beside = s.beside.values(kind, ("size", "mean", "sd", "variance"), name) if s.beside.name else []
-        rows.append((*head, *own, *beside))
+        rows.append((*head, *own, *s.beside.values(kind, ("size", "mean", "sd", "variance"), name)))
     columns = (*map(Column, heads), *columns_beside(("n", f"mean{unit}", f"sd{unit}", "variance"), s))
     return _of_setting(s, kind, title, columns, rows, note=note)
 
@@ -196,26 +212,6 @@ def _of_setting(
     """Return a table of one setting, which may follow a published one of that kind."""
     name, follows = f"{s.id}-{kind}", s.beside.follows(kind)
     return Table(name, f"{title}: {s.name}", tuple(columns), tuple(rows), follows, scale=s.origin, **more)
-
-
-def factorial(s: Setting) -> Table | None:
-    """Return mean, sd and variance of every cell."""
-    summaries = {(c.group, c.block): c for comparison in s.comparisons for c in comparison.cells}
-    cells = sorted(summaries.values(), key=lambda c: (s.in_order.index(c.group), c.block))
-    if len({c.block for c in cells}) < 2:
-        return None
-    named = [(f"{c.group}/{joined_levels(c.block)}", c) for c in cells]
-    return _summaries(s, "factorial", "Every cell", (s.group, s.block), named, "")
-
-
-def pooled(s: Setting) -> Table | None:
-    """Return mean, sd and variance of each group over all blocks."""
-    summaries = {summary.group: summary for c in s.comparisons for summary in c.pooled}
-    if not summaries:
-        return None
-    note = f"Runs of all levels of {s.block} together: n counts runs, not seeds" if len(s.blocks) > 1 else ""
-    named = [(arm, summaries[arm]) for arm in s.in_order if arm in summaries]
-    return _summaries(s, "pooled", "Each group", (s.group,), named, note)
 
 
 def per_seed(s: Setting) -> Table | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # More epochs than this cannot be told apart in a picture; every so many-th is kept.
 _EPOCHS_DRAWN = 120
-_RATE = "clamp activation rate (%)"
+_RATE = "Clamp activation rate (%)"
 _PER_CENT = 100
 _LOGGED = ("clamp_activation_rate", "gradient_norm")
 
@@ -40,7 +40,6 @@ class RunLayers:
         probes: accuracy, from 0 to 1, of the first probe of each layer that has one.
         positive_pairs: ordered pairs of views per batch; NaN if not counted.
         image_pairs: ordered pairs of different images, likewise; older runs did not count them.
-        pair_share: share of a batch's pairs that are positive.
         clamps: whether rates are of saturation, or only what the margins would cut.
     """
 
@@ -52,7 +51,6 @@ class RunLayers:
     probes: tuple[float, ...]
     positive_pairs: float
     image_pairs: float
-    pair_share: float
     clamps: bool = True
 
 
@@ -96,7 +94,6 @@ def _read(folder: str, margins: tuple[float, ...] | None, clamps: bool, _: int) 
         probes=tuple(float(p["test_accuracy"]) for p in result["probes"] if p["repeat"] == 0),
         positive_pairs=float(result["positive_pairs"]),
         image_pairs=float(result.get("positive_image_pairs", math.nan)),
-        pair_share=float(result["pair_share"]),
         clamps=clamps,
     )
 
@@ -116,7 +113,7 @@ def _logged(run: RunFolder, layers: object) -> RunLayers | None:
             found.append(measured if np.isfinite(measured).all() else measured[:0])
     rate, rates, gradient, gradients = found
     epochs = grid.index.to_numpy()[places]
-    return RunLayers(rate, gradient, epochs, rates, gradients, (), math.nan, math.nan, math.nan)
+    return RunLayers(rate, gradient, epochs, rates, gradients, (), math.nan, math.nan)
 
 
 def _drawn(epochs: int) -> NDArray[np.int64]:
@@ -214,13 +211,15 @@ def profile_chart(data: "ReportData", s: "Setting") -> Chart | None:
         for bands, times in ((norms, 1), (probes, _PER_CENT))
     )
     drawn = (
-        ("(a) clamp activation rate", rates, lines, Axis(_RATE)),
-        ("(b) gradient norms", norms, norm_lines, _norm_axis(norm_lines)),
-        ("(c) accuracy of a probe", probes, probe_lines, Axis("test accuracy (%)")),
+        ("(a) clamp activation rate", lines, Axis(_RATE)),
+        ("(b) gradient norms", norm_lines, _norm_axis(norm_lines)),
+        ("(c) accuracy of a probe", probe_lines, Axis("Test accuracy (%)")),
     )
+    depth = max((len(p.mean) for bands in (rates, norms, probes) for p in bands.values()), default=1)
+    layers = Axis("Layer", ticks=tuple((float(i), str(i)) for i in range(0, depth, max(1, depth // 12))))
     panels = [
-        Panel(title, _layers_axis(bands), axis, tuple(m for line in lines for m in line))
-        for title, bands, lines, axis in drawn
+        Panel(title, layers, axis, tuple(m for line in lines for m in line))
+        for title, lines, axis in drawn
         if lines
     ]
     if not panels:
@@ -251,16 +250,10 @@ def _rate_name(arm: str, band: LayerBand) -> str:
     return f"{arm} (if clamped)" if band.would_be else arm
 
 
-def _layers_axis(profiles: Mapping[str, LayerBand]) -> Axis:
-    depth = max((len(p.mean) for p in profiles.values()), default=1)
-    step = max(1, depth // 12)
-    return Axis("layer", ticks=tuple((float(i), str(i)) for i in range(0, depth, step)))
-
-
 def _norm_axis(lines: Sequence[Sequence[Mark]]) -> Axis:
     ends = [v for line in lines for m in line for v in (*m.y, *m.low, *m.high) if 0 < v < math.inf]
     low, high = (min(ends) / 1.2, max(ends) * 1.2) if ends else (0.1, 1.0)
-    return Axis("gradient norm", log=True, ticks=log_ticks(low, high), range=(low, high))
+    return Axis("Gradient norm", log=True, ticks=log_ticks(low, high), range=(low, high))
 
 
 def _marks(
@@ -289,8 +282,8 @@ def _profile_marks(name: str, p: LayerBand, colour: str, symbol: int, times: flo
 def _in_words(panels: Sequence[Panel]) -> str:
     """Return where each line begins and ends, for a reader who cannot see it."""
     return "; ".join(
-        f"{panel.title}, {m.name}: {m.y[0]:.3g} at {panel.x.title} {m.x[0]:g}, {m.y[-1]:.3g} at {m.x[-1]:g}"
-        for panel in panels
+        f"{panel.title}, {m.name}: {m.y[0]:.3g} at {at} {m.x[0]:g}, {m.y[-1]:.3g} at {at} {m.x[-1]:g}"
+        for panel, at in ((panel, panel.x.title.lower()) for panel in panels)
         for m in panel.marks
         if m.kind == "line"
     )
@@ -304,7 +297,7 @@ def _curve_chart(s: "Setting", quantity: str, curves: Mapping[str, LayerBand]) -
     # One scale for all panels, so that they can be compared by eye.
     axis = Axis(_RATE, range=(0, 102)) if rate else _norm_axis(list(marks.values()))
     names = {arm: _rate_name(s.arm_title(arm), c) if rate else s.arm_title(arm) for arm, c in curves.items()}
-    panels = [Panel(names[arm], Axis("epoch"), axis, own) for arm, own in marks.items()]
+    panels = [Panel(names[arm], Axis("Epoch"), axis, own) for arm, own in marks.items()]
     return Chart(
         f"{s.id}-{quantity}-over-training",
         f"{'Clamp activation rate' if rate else 'Gradient norms'} over training: {s.name}",

@@ -208,7 +208,7 @@ def strata(spec: AuditSpec | None) -> tuple[str, ...]:
     return tuple(name for name in spec.strata if name != "study") if spec is not None else ()
 
 
-def arms_of(cells: Sequence[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:
+def levels_compared(cells: Sequence[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:
     """Return what is compared, the baseline last."""
     if spec is None:
         return tuple(dict.fromkeys(cell.title for cell in cells))
@@ -288,7 +288,7 @@ def _drafts(
         points = [point for point in runs if _stratum(study, point.row) == stratum]
         partial = any("partial" in str(point.row["dataset"]) for point in points)
         published = extension.published(cells, spec, metric.name, partial)
-        arms = arms_of(cells, spec)
+        arms = levels_compared(cells, spec)
         profiles, curves = layer_bands(points, arms)
         levels = tuple(extension.level(name, level_name(cells[0].levels[name])) for name in strata(spec))
         label = setting_name(levels)

@@ -32,8 +32,7 @@ from seedspread.analysis.words import (
 from seedspread.atomic import replacing
 from seedspread.errors import reason
 from seedspread.render.chart import DARK, Chart, caption_of, chart_csv
-from seedspread.render.latex import to_latex
-from seedspread.render.table import Column, Table, markdown_text, to_csv, without_empty
+from seedspread.render.table import Column, Table, markdown_text, to_csv, to_latex, without_empty
 from seedspread.render.web import environment, for_notebook, notebook_picture, panel_values
 from seedspread.report import exhibits, layers
 from seedspread.report.extension import Exhibit, ReportData, ReportError, Row, Section, Setting, origins
@@ -295,10 +294,6 @@ def _plotly() -> Markup:
     return Markup(base64.b64encode(packed).decode())  # noqa: S704 - letters and digits only
 
 
-_FORMS: dict[str, Callable[[Table], str]] = {"tex": to_latex, "csv": to_csv}
-_PICTURES = ("pdf", "png")
-
-
 def check_page(path: Path | None) -> None:
     """Check the file name before anything is computed."""
     if path is not None and path.suffix.lower() not in (".html", ".htm"):
@@ -327,7 +322,7 @@ def write_figures(report: Report, folder: Path, tell: Callable[[str], None]) -> 
     out: list[Path] = []
     for place, chart in enumerate(report.charts, 1):
         tell(f"drawing {chart.id}, {place} of {len(report.charts)}")
-        paths = [folder / f"{chart.id}.{form}" for form in _PICTURES]
+        paths = [folder / f"{chart.id}.{form}" for form in ("pdf", "png")]
         with _writing(paths[0]):
             save_chart(chart, *paths)
         out += paths
@@ -340,7 +335,7 @@ def write_tables(report: Report, folder: Path) -> list[Path]:
     return [
         _write(folder / f"{table.id}.{ending}", form(table))
         for table in report.tables
-        for ending, form in _FORMS.items()
+        for ending, form in (("tex", to_latex), ("csv", to_csv))
     ]
 
 
