@@ -39,7 +39,6 @@ AcceptChanged = Annotated[bool, "Keep runs although their code or input files ha
 def _run_command(
     study: str, seeds: str | None, settings: list[str] | None, store: Path, data_dir: Path | None
 ) -> str:
-    """Return the command that runs a study as it was asked for."""
     varied = [*(["--seeds", seeds] if seeds else []), *(w for s in settings or [] for w in ("--set", s))]
     data = ["--data-dir", str(data_dir)] if data_dir else []
     return shlex.join(["seedspread", "run", study, *varied, "--store", str(store), *data])

@@ -360,7 +360,6 @@ class FunctionRunner(OwnCode):
 
     @property
     def origin(self) -> str:
-        """Place, name and arguments of the function."""
         return f"{self.folder}:{self.function.name}({', '.join(self.function.arguments)})"
 
     @property

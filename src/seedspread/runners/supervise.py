@@ -125,7 +125,6 @@ class Supervisor:
         self.stopped = self.timed_out = self.abandoned = self._is_watching = False
 
     def run(self) -> dict[str, Any]:
-        """Run the program and return how it ended."""
         try:
             self._log = Log(self._order["log"])
             program = self._program(self._order)
@@ -217,7 +216,6 @@ class Supervisor:
 
 
 def end_descendants() -> None:
-    """Kill all descendants of this process."""
     deadline = time.monotonic() + _END_SECONDS
     while time.monotonic() < deadline:
         for descendant in descendants():
@@ -242,7 +240,6 @@ def _wakeups() -> int:
 
 
 def descendants(pid: int | None = None) -> list[int]:
-    """Return all descendants of this process, or of another."""
     pid = pid or os.getpid()
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:

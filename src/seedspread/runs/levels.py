@@ -72,7 +72,6 @@ def settings_in_order(every: Iterable[Levels]) -> list[Levels]:
 
 
 def counted_runs(count: int) -> str:
-    """`1 run`, `3 runs`."""
     return "1 run" if count == 1 else f"{count} runs"
 
 

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -276,8 +277,10 @@ class RecordedStudy:
         return tuple(dict.fromkeys(key for cell in self.cells for key in cell.runs.values()))
 
 
-# How a study stands in its file.
-_RECORD = TypeAdapter(RecordedStudy)
+@cache
+def _record() -> TypeAdapter[RecordedStudy]:
+    """Return the format of a study's file; it takes a while to build, and an audit of a table needs none."""
+    return TypeAdapter(RecordedStudy)
 
 
 def save_study(store: Store, study: RecordedStudy) -> None:
@@ -287,7 +290,7 @@ def save_study(store: Store, study: RecordedStudy) -> None:
         raise StoreError(f"{path.parent} is a link, which would lead out of the store: remove it")
     if recorded_study(store, study.name, study.origin) == study:
         return
-    values = {"format": FORMAT} | _RECORD.dump_python(study, mode="json", by_alias=True)
+    values = {"format": FORMAT} | _record().dump_python(study, mode="json", by_alias=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
@@ -338,7 +341,7 @@ def declared_metric(store: Store, name: str) -> Metric | None:
 
 def _read(path: Path) -> RecordedStudy:
     values = read_record(str(path.parent), path.name)
-    study = _RECORD.validate_python(values)
+    study = _record().validate_python(values)
     factors = {factor for cell in study.cells for factor in cell.levels}
     if study.audit is not None and not set(study.audit.factors) <= factors:
         raise ValueError("its audit names something that is not a factor")

@@ -130,7 +130,6 @@ def _first_few(lines: Sequence[str], most: int, more: str = "... and {} more") -
 
 
 def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> RenderableType:
-    """The state of a study, as `seedspread status` shows it."""
     counts = Counter(s.state for s in states.values())
     left = estimate.seconds_left(states)
     facts = [f"{counted_runs(len(states))}: {by_state(states)}"]

@@ -187,7 +187,6 @@ class Plan:
             runner.check(parameters, self.data_dir)
 
     def prepare(self) -> None:
-        """Prepare what the missing runs share."""
         missing = self.missing().values()
         for part in self.study.parts:
             part.runner.prepare([run.parameters for run in missing if run.study == part.name], self.store)

@@ -127,7 +127,6 @@ def _next_looks(plan: Plan) -> dict[str, SequentialRecord]:
 
 
 def next_look(store: Store, study: RecordedStudy) -> LookRecord:
-    """Return the next look at a study whose runs are in the store."""
     if study.audit is None or study.sequential is None:
         raise SeedspreadError(f"{study.name} names no comparison to look at; give it an [audit]")
     from seedspread.analysis.audit import take_look  # noqa: PLC0415 - scipy, which most studies run without

@@ -107,7 +107,7 @@ class RunSpec(FrozenConfig):
     setup: str = ""
 
     @model_validator(mode="after")
-    def _are_set_up(self) -> "RunSpec":
+    def _check_setup(self) -> "RunSpec":
         if self.setup and not self.revisions:
             raise ValueError("setup needs revisions: it runs once in the checkout of each")
         return self
@@ -132,7 +132,7 @@ class MetricSpec(FrozenConfig):
 
     @field_validator("regex")
     @classmethod
-    def _finds_a_number(cls, value: str | None) -> str | None:
+    def _check_regex(cls, value: str | None) -> str | None:
         try:
             if value is not None and not re.compile(value).groups:
                 raise ValueError(r"needs a group, in parentheses, for the number, such as 'acc: ([\d.]+)'")
@@ -141,7 +141,7 @@ class MetricSpec(FrozenConfig):
         return value
 
     @model_validator(mode="after")
-    def _stands_somewhere(self) -> "MetricSpec":
+    def _check_place(self) -> "MetricSpec":
         if self.regex and self.file:
             raise ValueError("give regex (of the output) or file, not both")
         if self.key and not self.file:
@@ -207,7 +207,7 @@ class StudyFile(FrozenConfig):
     prediction: str = ""
 
     @model_validator(mode="after")
-    def _one_thing_to_run(self) -> "StudyFile":
+    def _check_runner(self) -> "StudyFile":
         command = self.run is not None and self.run.command is not None
         if command and self.runner:
             raise ValueError("give runner or run.command, not both: a study runs one thing")
@@ -222,7 +222,7 @@ class StudyFile(FrozenConfig):
 
     @field_validator("sources")
     @classmethod
-    def _have_names(cls, sources: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_sources(cls, sources: tuple[str, ...]) -> tuple[str, ...]:
         wrong = [name for name in sources if not _SOURCE.fullmatch(name) or name == "run"]
         if wrong or len(set(sources)) < len(sources):
             raise ValueError(f"must be different names such as init and order; got {list(sources)}")
@@ -230,7 +230,6 @@ class StudyFile(FrozenConfig):
 
     @property
     def revisions(self) -> tuple[str, ...]:
-        """The levels of the factor `revision`; none if there is no such factor."""
         return self.run.revisions if self.run is not None else ()
 
     @property
@@ -244,7 +243,7 @@ class StudyFile(FrozenConfig):
         return self.runner if self.runner is not None and ":" not in self.runner else None
 
     @model_validator(mode="after")
-    def _looks_at_something(self) -> "StudyFile":
+    def _check_looks(self) -> "StudyFile":
         if self.sequential is None:
             return self
         if self.audit is None:
@@ -298,6 +297,12 @@ _FORMER = {
 }
 
 
+_PARTS: dict[str, type[BaseModel]] = {
+    "audit": AuditSpec, "engine": EngineSpec, "run": RunSpec, "metrics": MetricSpec,
+    "sequential": SequentialSpec,
+}  # fmt: skip
+
+
 def explain(error: ValidationError) -> str:
     """Say what is wrong with a study's file, in one line that names the field."""
     # A name that is not known explains a name that is missing.
@@ -307,7 +312,8 @@ def explain(error: ValidationError) -> str:
         where = ".".join(location)
         if where in _FORMER:
             return f"{where}: no such field; {_FORMER[where]}"
-        return f"{where}: no such field{did_you_mean(location[-1], _fields_at(location[:-1]))}"
+        part = _PARTS.get(location[0], StudyFile) if location[1:] else StudyFile
+        return f"{where}: no such field{did_you_mean(location[-1], part.model_fields)}"
     where = ".".join(part for part in location if part not in ("str", "int", "float", "bool"))
     if (len(location) > 2 and location[0] in ("factors", "cells")) or location[:1] == ["settings"]:
         got = first["input"]
@@ -318,14 +324,6 @@ def explain(error: ValidationError) -> str:
     message = first["msg"].removeprefix("Value error, ").replace("tuple", "list")
     got = "" if first["type"] == "value_error" else f"; got {short(first['input'])}"
     return f"{where}: {message}{got}" if where else message
-
-
-def _fields_at(location: list[str]) -> Any:
-    parts: dict[str, type[BaseModel]] = {
-        "audit": AuditSpec, "engine": EngineSpec, "run": RunSpec, "metrics": MetricSpec,
-        "sequential": SequentialSpec,
-    }  # fmt: skip
-    return parts.get(location[0] if location else "", StudyFile).model_fields
 
 
 def study_names() -> list[str]:
@@ -581,7 +579,6 @@ class _StudyFiles:
             raise StudyError(f"{name}: {explain(error)}") from None
 
     def check_count(self, name: str) -> None:
-        """Refuse a study that names too many runs."""
         runs = self._count(name)
         if runs > MAX_RUNS:
             count = f"{runs:,}" if runs < 10**15 else "more than 10^15"
