@@ -12,7 +12,7 @@ from seedspread.cff.identity import run_key
 from seedspread.cff.margins import MARGIN_TYPES
 from seedspread.cff.model import ViT
 from seedspread.cff.training.evaluation import features
-from seedspread.cff.training.fast import FastTrainer, layer_parameters
+from seedspread.cff.training.fast import FastTrainer
 from seedspread.cff.training.layerwise import LayerwiseModel
 from seedspread.cff.training.run import train
 
@@ -65,11 +65,16 @@ def test_the_distance_sees_a_gradient_that_is_a_little_wrong() -> None:
     assert distance(wrong, plain) > 1e-5
 
 
-def test_parameters_are_in_the_models_order() -> None:
-    """Checkpoints number them by it."""
-    vit = model().vit
-    for parameters, layer in zip(layer_parameters(vit), vit.layers, strict=True):
-        assert all(a is b for a, b in zip(parameters, layer.parameters(), strict=True))
+def test_parameters_are_in_the_order_in_which_they_are_stacked() -> None:
+    """Checkpoints number them by it, and the kernels unpack them by it."""
+    modules = ("attention.0", "attention.1.qkv", "attention.1.proj", "mlp.0", "mlp.1", "mlp.3")
+    block = [f"{module}.{kind}" for module in modules for kind in ("weight", "bias")]
+    first, second, *_ = [[name for name, _ in layer.named_parameters()] for layer in model().vit.layers]
+    assert first == [
+        *("0.position", "0.project.weight", "0.project.bias"),
+        *(f"1.{name}" for name in block),
+    ]
+    assert second == block
 
 
 def test_features_are_the_models() -> None:

@@ -20,7 +20,6 @@ and published runs have their bits.
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -38,7 +37,9 @@ from seedspread.cff.training.layerwise import (
     Norms,
     Optimizer,
     Trainer,
+    layer_parameters,
     optimiser_of,
+    parts_by_layer,
 )
 
 # Numbers of an attention matrix that a CPU's cache holds beside all else: 2 MB.
@@ -64,22 +65,6 @@ class BlockWeights(NamedTuple):
     up_bias: Tensor  # `(1, 1, 2d)`
     down: Tensor  # `(1, 2d, d)`
     down_bias: Tensor  # `(1, 1, d)`
-
-
-def layer_parameters(model: LayerLocal) -> list[list[nn.Parameter]]:
-    """Return each layer's parameters, in the order of `layer.parameters()`, as checkpoints number them."""
-    first: Any = model.layers[0]  # torch does not say what a sequence holds
-    embedding, block = first
-    layers = [_block_parameters(one) for one in (block, *model.layers[1:])]
-    layers[0] = [embedding.position, embedding.project.weight, embedding.project.bias, *layers[0]]
-    return layers
-
-
-def _block_parameters(block: Any) -> list[nn.Parameter]:
-    norm1, attention = block.attention
-    norm2, up, _, down = block.mlp
-    modules = (norm1, attention.qkv, attention.proj, norm2, up, down)
-    return [parameter for module in modules for parameter in (module.weight, module.bias)]
 
 
 def stacked_parameters(model: LayerLocal) -> tuple[list[Tensor], list[Tensor]]:
@@ -193,25 +178,6 @@ def encode(
         return pooled, attended + _linear(active, weights.down, weights.down_bias).view(tokens.shape)
 
 
-@torch.no_grad()
-def features(model: LayerLocal, images: Tensor, config: RunConfig, precision: torch.dtype) -> list[Tensor]:
-    """Return the mean over tokens after every layer, each `(B, d)` float32, of images `(B, C, H, W)`."""
-    embedding, blocks = stacked_parameters(model)
-    first = embedding_weights(embedding)
-    layers = folded_weights(blocks, query_scale(config.model, images))
-    heads = config.model.heads
-    by_slice = []
-    for part in slices(config, images[None]):
-        tokens, pooled = embed(part, first, config.model.patch_size, precision), list[Tensor]()
-        for block in layers:
-            return_tokens = len(pooled) + 1 < len(layers)
-            mean, output = encode(tokens, block, heads, precision, return_tokens=return_tokens)
-            pooled.append(mean)
-            tokens = tokens if output is None else output
-        by_slice.append(pooled)
-    return [torch.cat(layer, dim=1)[0] for layer in zip(*by_slice, strict=True)]
-
-
 def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Multiply `(1, M, i)` by `(1, i, o)` -> `(1, M, o)`."""
     return torch.baddbmm(bias.to(x.dtype), x, weight.to(x.dtype))
@@ -279,8 +245,24 @@ class FastTrainer(Trainer):
         self._scale = query_scale(self._config.model, self._blocks[0])
 
     @staticmethod
+    @torch.no_grad()
     def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
-        return features(model.vit, images, model.config, model.precision)
+        config, precision = model.config, model.precision
+        embedding, blocks = stacked_parameters(model.vit)
+        first = embedding_weights(embedding)
+        layers = folded_weights(blocks, query_scale(config.model, images))
+        by_slice = []
+        for part in slices(config, images[None]):
+            tokens, pooled = embed(part, first, config.model.patch_size, precision), list[Tensor]()
+            for block in layers:
+                return_tokens = len(pooled) + 1 < len(layers)
+                mean, output = encode(
+                    tokens, block, config.model.heads, precision, return_tokens=return_tokens
+                )
+                pooled.append(mean)
+                tokens = tokens if output is None else output
+            by_slice.append(pooled)
+        return [torch.cat(layer, dim=1)[0] for layer in zip(*by_slice, strict=True)]
 
     def step(self, batch: Batch, number: int, sums: EpochSums, *, update: bool = True) -> None:
         tokens, specs = batch.images[None], [loss.spec for loss in self.model.losses]
@@ -336,8 +318,7 @@ class FastTrainer(Trainer):
         return torch.stack(norms), torch.stack([first, *norms[1:]])
 
     def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
-        ends = accumulate((len(layer) for layer in self._own), initial=0)
-        return [(self._optimiser, slice(*bounds)) for bounds in pairwise(ends)]
+        return parts_by_layer(self._optimiser, self._own)
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:

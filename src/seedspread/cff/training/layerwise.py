@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -353,6 +354,19 @@ def optimiser_of(
     if training.rule == "cross_entropy":
         settings = (probe.learning_rate, probe.weight_decay, (0.9, 0.999))
     return Optimizer(parameters, *settings, kind=kind, momentum=momentum, max_norm=max_norm)
+
+
+def layer_parameters(model: LayerLocal) -> list[list[nn.Parameter]]:
+    """Return each layer's parameters, as checkpoints number them."""
+    return [list(layer.parameters()) for layer in model.layers]
+
+
+def parts_by_layer(
+    optimiser: Optimizer, layers: Sequence[Sequence[nn.Parameter]]
+) -> list[tuple[Optimizer, slice]]:
+    """Return the one optimizer of all layers, with the range of each layer's parameters in it."""
+    ends = accumulate((len(layer) for layer in layers), initial=0)
+    return [(optimiser, slice(*bounds)) for bounds in pairwise(ends)]
 
 
 def learning_rate_factor(training: TrainingConfig, epochs: float) -> float:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from ctypes import Structure, c_float, c_int, c_ssize_t, c_void_p
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import torch
@@ -21,7 +20,15 @@ from seedspread.cff.loss import HISTOGRAM_BINS, PairStatistics
 from seedspread.cff.margins import LossSpec
 from seedspread.cff.model import EMBEDDING_PARAMETERS
 from seedspread.cff.presets import ConfigError
-from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
+from seedspread.cff.training.layerwise import (
+    EpochSums,
+    LayerwiseModel,
+    Optimizer,
+    Trainer,
+    layer_parameters,
+    optimiser_of,
+    parts_by_layer,
+)
 from seedspread.cff.training.native import NativeError, build, require_bf16
 
 
@@ -174,7 +181,7 @@ class NativeTrainer(Trainer):
 
     def __init__(self, model: LayerwiseModel) -> None:
         self.model = model
-        self._parameters = [list(layer.parameters()) for layer in model.vit.layers]
+        self._parameters = layer_parameters(model.vit)
         self._layers = layers_of(model)
         # No layer sees another's step before the next batch, so one step moves them all.
         self._optimiser = optimiser_of(model.config, [p for layer in self._parameters for p in layer])
@@ -216,8 +223,7 @@ class NativeTrainer(Trainer):
         sums.end_batch(pairs, len(batch.labels))
 
     def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
-        ends = accumulate((len(layer) for layer in self._parameters), initial=0)
-        return [(self._optimiser, slice(*bounds)) for bounds in pairwise(ends)]
+        return parts_by_layer(self._optimiser, self._parameters)
 
     @staticmethod
     def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
