@@ -43,10 +43,7 @@ from seedspread.tables.run_table import RunTable
 _MOST_SENTENCES = 4
 # With fewer groups every pair can be read.
 MANY = 4
-_QUESTIONS = {
-    "sigma": "Is the sd {:g}?",
-    "sd_below": "Is the sd below {:g}?",
-}
+_QUESTIONS = {"sigma": "Is the sd {:g}?", "sd_below": "Is the sd below {:g}?"}
 
 
 def many_groups(groups: Sequence[Group], level: float, equivalence: float) -> ManyGroups | None:

@@ -634,11 +634,8 @@ def comparison_sentence(title: str, contrasts: Sequence[ComponentContrast]) -> s
 
 # What the verdict on a ratio of ratios means for the sets.
 AGREEMENT: dict[Word, str] = {
-    "YES": "DIFFER",
-    "MAYBE": "MAY DIFFER",
-    "NO": "AGREE",
-    "CAN'T TELL": "CAN'T TELL",
-}
+    "YES": "DIFFER", "MAYBE": "MAY DIFFER", "NO": "AGREE", "CAN'T TELL": "CAN'T TELL",
+}  # fmt: skip
 
 
 def changed(result: CompareResult) -> Sequence[tuple[str, ...]]:

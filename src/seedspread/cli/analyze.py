@@ -327,14 +327,11 @@ def compare(
     draw(result, plot)
 
 
-_COMPONENTS_OPTIONS = (
-    "value", "group", "baseline", "block", "by", "where", "last", "best", "wide", "metric_column", "sheet",
-    "at", "no_steps",
-)  # fmt: skip
+_COMPONENTS = "value group baseline block by where last best wide metric_column sheet at no_steps".split()
 _ComponentsBaseline = Annotated[str | None, "Level to compare the others with. Default: every pair."]
 
 
-@with_options(_COMPONENTS_OPTIONS, value=OneValue, baseline=_ComponentsBaseline)
+@with_options(_COMPONENTS, value=OneValue, baseline=_ComponentsBaseline)
 def components(
     table: Annotated[
         str, argument("A table with one row per run, a store of runs, or another tool's log (see collect).")
@@ -378,9 +375,8 @@ def components(
 
 
 _GATE = (
-    "value", "group", "seed", "no_seed", "by", "where", "last", "best", "wide", "metric_column", "sheet",
-    "at", "no_steps", "higher", "lower",
-)  # fmt: skip
+    "value group seed no_seed by where last best wide metric_column sheet at no_steps higher lower".split()
+)
 _GateGroup = Annotated[str | None, "Column, such as test, whose levels are judged separately."]
 
 

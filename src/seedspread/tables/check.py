@@ -656,13 +656,8 @@ def groups_in(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 def _rank_as_group(frame: pd.DataFrame, name: str) -> tuple[bool, bool, bool, bool, int]:
     plain = plain_name(name)
-    return (
-        is_aside(name),
-        plain not in _GROUPS,
-        is_numeric(frame[name]),
-        plain in STRATA,
-        frame[name].nunique(),
-    )
+    levels, is_number = frame[name].nunique(), is_numeric(frame[name])
+    return is_aside(name), plain not in _GROUPS, is_number, plain in STRATA, levels
 
 
 def without_value(table: Table, question: Question) -> str | None:
