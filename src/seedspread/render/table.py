@@ -205,8 +205,8 @@ def to_latex(table: Table) -> str:
     lines = max((-(-max(own) // width) for own, width in zip(cells, widths, strict=True) if width), default=1)
     most = max(_LINES // lines, 1)
     pieces = [table.rows[k : k + most] for k in range(0, len(table.rows), most)] or [()]
-    origin = " ".join(part for part in (f"{table.heading}.", table.scale) if part)
-    out = [tex_comment(origin)]
+    origin = " ".join(part for part in (table.heading and f"{table.heading}.", table.scale) if part)
+    out = [tex_comment(origin)] if origin else []
     for number, rows in enumerate(pieces):
         words = " ".join(f"{part.rstrip('.')}." for part in (table.title, table.note) if part)
         label = f"\\label{{tab:{table.id}}}" if table.id and not number else ""
