@@ -139,7 +139,7 @@ def test_the_commands_of_the_base_need_no_extra(
         ["audit", table, *asked, "--explain", "--details"],
         ["audit", str(store)],
         ["compare", table, str(other), *asked],
-        ["components", table, *asked[:4], "--stream", "stability"],
+        ["components", table, *asked[:4], "--source", "stability"],
         ["seeds", "--ratio", "4"],
         ["collect", str(logs), "--metric", "acc", "--out", str(tmp_path / "runs.csv")],
         ["verify-paper"],

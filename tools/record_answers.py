@@ -91,7 +91,7 @@ def commands(tables: Path, store: Path, out: Path) -> dict[str, list[str]]:
         "components nsad": ["components", nsad, *_NSAD],
         "components store": ["components", str(store)],
         "seeds": ["seeds", "--ratio", "4"],
-        "seeds blocks": ["seeds", "--ratio", "3", "--blocks", "2", "--pairs", "0.5", "--twins", "0.8"],
+        "seeds blocks": "seeds --ratio 3 --blocks 2 --pairs 0.5 --same-seed-runs 0.8".split(),
         "seeds mean": ["seeds", "--sd", "0.5", "--se", "0.1"],
         "verify-paper": ["verify-paper"],
         "report store": ["report", str(store), "--tables", str(out / "store")],

@@ -65,7 +65,7 @@ def crossed() -> pd.DataFrame:
 def test_streams_are_crossed_random_factors() -> None:
     """Balanced and without repeats: the analysis of variance of two crossed factors."""
     table = crossed()
-    (arm,) = components(table, "loss", stream=["init", "order"]).strata[0].groups
+    (arm,) = components(table, "loss", source=["init", "order"]).strata[0].groups
     assert arm.group == "all runs"
     cube = table["loss"].to_numpy().reshape(6, 5)
     rows, columns = cube.mean(axis=1) - cube.mean(), cube.mean(axis=0) - cube.mean()
@@ -189,7 +189,7 @@ def test_a_store_that_has_only_begun_is_split_as_far_as_it_goes() -> None:
 def test_missing_runs_are_left_out_and_said() -> None:
     table = crossed()
     table.loc[3, "loss"] = np.nan
-    found = components(table, "loss", stream=["init", "order"])
+    found = components(table, "loss", source=["init", "order"])
     assert found.rows == 29
     assert any("without a value" in note for note in found.notes)
 
@@ -198,7 +198,7 @@ def test_refusals_are_one_line() -> None:
     table = crossed()
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({}, "has no column 'seed'; name it with seed=..."),
-        ({"stream": ["innit"]}, "did you mean 'init'"),
+        ({"source": ["innit"]}, "did you mean 'init'"),
         ({"seed": "init", "group": "arm"}, "has no column 'arm'"),
         ({"seed": "init", "level": 2.0}, "level must lie between"),
         ({"seed": "init", "test_size": 1}, "test_size must be at least 2"),

@@ -319,7 +319,7 @@ def components(
     group: str | None = None,
     block: Names = None,
     seed: str | None = None,
-    stream: Names = None,
+    source: Names = None,
     by: Names = None,
     *,
     baseline: str | None = None,
@@ -336,7 +336,7 @@ def components(
         group: the column whose levels are compared; without it all runs are one group.
         block: columns varied within a seed; their means are removed.
         seed: the column with the seed, also found by its usual names.
-        stream: columns with seeds of single sources of randomness, crossed or not, instead of one seed. Runs
+        source: columns with seeds of single sources of randomness, crossed or not, instead of one seed. Runs
             of a store record theirs.
         by: columns, such as the dataset, whose levels are analyzed separately.
         baseline: the level that the others are compared with; by default all pairs are compared.
@@ -357,16 +357,16 @@ def components(
         value, group, baseline, block, seed or "seed", by, **{"command": "components"} | rows
     )
     read, question = shaped(read_table(table, question), question)
-    seeds = _seed_columns(read, question, seed, (stream,) if isinstance(stream, str) else tuple(stream or ()))
+    seeds = _seed_columns(read, question, seed, (source,) if isinstance(source, str) else tuple(source or ()))
     columns = Columns(value, group or value, None, (*question.block, *seeds[1:]), seeds[0], question.by)
     check_step_roles(read, question, columns)
     read, row_notes = one_row_per_run(read, question, columns, None)
     if _RUN_SEED not in read.frame.columns:
         check_same_seed(read, question, columns)
     frame = read.frame.reset_index(drop=True)
-    factors = {model.SEED if stream is None else name: frame[name].map(level_name) for name in seeds}
+    factors = {model.SEED if source is None else name: frame[name].map(level_name) for name in seeds}
     patterns = pd.Series("", index=frame.index)
-    if _RUN_SEED in frame.columns and seeds == ["seed"] and stream is None:
+    if _RUN_SEED in frame.columns and seeds == ["seed"] and source is None:
         factors, patterns = _stored_streams(frame)
     runs = _checked(replace(read, frame=frame), group, question, baseline)
     strata = _split(runs, factors, patterns, baseline, level, test_size)
@@ -430,7 +430,7 @@ def _seed_columns(
     if found is None:
         raise TableError(
             f"{read.name} has no column 'seed'; name it with --seed, or the columns of single sources of "
-            "randomness with --stream"
+            "randomness with --source"
         )
     return [found]
 

@@ -51,7 +51,7 @@ _RUN_PANELS = {
     "Output": "watch verify json help",
 }
 _TABLE_PANELS = {
-    "Columns": "value metric group baseline block by seed no_seed stream step metric_column wide",
+    "Columns": "value metric group baseline block by seed no_seed source step metric_column wide",
     "Rows": "where last best at no_steps sheet study studies",
     "Statistics": "level confidence alpha equivalence margin two_sided unpaired higher lower chance "
     "test_size scale n sd_is factors interactions sigma sd_below",

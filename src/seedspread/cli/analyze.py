@@ -257,7 +257,7 @@ def seeds(
     pairs: Annotated[
         float | None, "Correlation between groups that share seeds. Omit if they do not."
     ] = None,
-    twins: Annotated[float, "Correlation between same-seed runs; with --blocks."] = 0.0,
+    same_seed_runs: Annotated[float, "Correlation between same-seed runs; with --blocks."] = 0.0,
     difference: Annotated[float | None, "Difference of two means to detect; with --sd."] = None,
     margin: Annotated[float | None, "Largest difference of two means that counts as none; with --sd."] = None,
     drop: Annotated[float | None, "Drop for gate to detect; with --sd, and --n for its past runs."] = None,
@@ -270,7 +270,7 @@ def seeds(
     from seedspread.analysis.seeds import seed_budget
     from seedspread.stats.planning import Design
 
-    design = Design(blocks, pairs, twins, alpha, shape)
+    design = Design(blocks, pairs, same_seed_runs, alpha, shape)
     budget = seed_budget(
         sd, se, ratio, n, n_baseline, power, design, difference=difference, margin=margin, drop=drop
     )
@@ -338,7 +338,7 @@ def components(
     ],
     asked: TableOptions,
     seed: Annotated[str | None, "Column with the seed."] = None,
-    stream: Annotated[
+    source: Annotated[
         list[str] | None,
         "Column with the seed of one source of randomness, such as init. Repeat for several.",
     ] = None,
@@ -368,7 +368,7 @@ def components(
     if value is None and Path(table).exists():
         raise SeedspreadError(f"which column of {table} has the results? Name it with --value")
     result = split(
-        runs, value or "accuracy", seed=seed, stream=stream, **compared,
+        runs, value or "accuracy", seed=seed, source=source, **compared,
         test_size=test_size, level=level, **asked.rows,
     )  # fmt: skip
     say_result(result, form, as_json=json)

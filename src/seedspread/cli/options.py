@@ -187,7 +187,7 @@ def with_options(
 
 # What follows an option in a help: by its type, and for a text by its name.
 _WORDS = {int: "N", float: "X", Path: "PATH"}
-_COLUMNS = "value group block by seed metric_column last best stream item step".split()
+_COLUMNS = "value group block by seed metric_column last best source step".split()
 _NAMED = dict.fromkeys(_COLUMNS, "COLUMN") | {"baseline": "LEVEL", "wide": "PATTERN", "where": "CONDITION"}
 
 
