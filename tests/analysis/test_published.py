@@ -156,6 +156,15 @@ def test_four_lines_for_a_review() -> None:
         assert [line.partition(":")[0] for line in lines] == ["Claim", "Power", "Spread", "Seeds"]
 
 
+def test_a_review_shows_figures_as_published() -> None:
+    frame = pd.DataFrame({"m": ["a", "b"], "acc": ["0.90 (0.10)", "78.512% ± 2.00%"]})
+    claim = "Claim: b 78.512 ± 2.00 vs a 0.90 ± 0.10, 10 seeds each."
+    assert review(audit_means(frame, group="m", n=10)).startswith(claim)
+    assert "a 0.9 ± 0.105," in review(audit_means(frame, group="m", n=10, sd_is="population"))
+    columns = pd.DataFrame({"m": ["a", "b"], "acc_mean": [0.912345678, 0.9], "acc_std": [0.02012345678, 0.1]})
+    assert "b 0.9 ± 0.1 vs a 0.9123 ± 0.0201," in review(audit_means(columns, group="m", n=10))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -15,6 +15,7 @@ from seedspread.tables.read import Table
 
 _N = r"[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _CELL = re.compile(rf"(?P<mean>{_N})\s*%?\s*(?:±\s*(?P<sd>{_N})|\(\s*±?\s*(?P<inside>{_N})\s*%?\s*\))\s*%?")
+_LONGEST = 8  # longer figures are a computer's, not a paper's
 _MEANS = {"mean", "means", "avg", "average", "mu"}
 _SDS = {"std", "sd", "stdev", "stddev", "se", "sem", "stderr", "sigma", "sds", "stds"}
 _SES = {"se", "sem", "stderr"}
@@ -30,9 +31,10 @@ class Published:
     sd: float
     n: int
     rounding: float = 0.0
+    printed: str = ""  # as published; empty if the sd had to be computed, or has very many digits
 
     def __str__(self) -> str:
-        return f"{self.mean:.4g} ± {self.sd:.3g}"
+        return self.printed or f"{self.mean:.4g} ± {self.sd:.3g}"
 
 
 def as_published(text: str, n: int, name: str = "", sd_is: str = "sd") -> Published:
@@ -49,7 +51,9 @@ def as_published(text: str, n: int, name: str = "", sd_is: str = "sd") -> Publis
         raise TableError(f"{text!r} is no mean ± sd; write it as 0.291±0.047")
     factor = {"sd": 1.0, "se": sqrt(n), "population": sqrt(n / (n - 1))}[sd_is]
     mean, sd, rounding = found
-    return Published(name or text, mean, sd * factor, n, rounding * factor)
+    figures = re.findall(_N, clean(text))
+    printed = " ± ".join(figures) if factor == 1 and max(map(len, figures)) <= _LONGEST else ""
+    return Published(name or text, mean, sd * factor, n, rounding * factor, printed)
 
 
 def mean_and_sd(text: str) -> tuple[float, float, float] | None:
