@@ -65,11 +65,7 @@ def sources_chart(found: ComponentsResult) -> Chart:
     """The same as a picture, in variances' roots: the scale of accuracies."""
     arms = found.strata[0].groups
     names = list(dict.fromkeys(part.name for arm in arms for part in arm.components))
-    marks = tuple(
-        mark
-        for arm, colour, shift in zip(arms, COLOURS[1::-1], (0.14, -0.14), strict=False)
-        for mark in _marks(arm, names, colour, shift)
-    )
+    marks = tuple(mark for place, arm in enumerate(arms[:2]) for mark in _marks(arm, names, place))
     ticks = tuple((float(-place), name) for place, name in enumerate(names))
     sides = (-len(names) + 0.4, 0.6)
     panel = Panel("", Axis("Sd of test accuracy (points, 95% CI)"), Axis(ticks=ticks, range=sides), marks)
@@ -82,12 +78,14 @@ def twin_variances(found: ComponentsResult) -> dict[str, float]:
     return {group: part.unbiased for group, part in parts.items() if part and part.unbiased is not None}
 
 
-def _marks(arm: GroupComponents, names: list[str], colour: str, shift: float) -> list[Mark]:
+def _marks(arm: GroupComponents, names: list[str], place: int) -> list[Mark]:
+    """Return the sds of the first or the second group, told apart by color, marker and place."""
+    beside = (0.14, -0.14)[place]
     return [
-        Mark("interval", arm.title, (math.sqrt(part.variance),), (shift - names.index(part.name),),
-             (ends.low,), (ends.high,), (f"{arm.title}, {part.name}",), colour, legend=True)
+        Mark("interval", arm.title, (math.sqrt(part.variance),), (beside - names.index(part.name),),
+             (sides.low,), (sides.high,), (f"{arm.title}, {part.name}",), COLOURS[1 - place], place, True)
         for part in arm.components
-        if (ends := _ends(part)) is not None
+        if (sides := _ends(part)) is not None
     ]  # fmt: skip
 
 
