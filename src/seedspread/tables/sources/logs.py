@@ -85,8 +85,7 @@ def _json_folder(
             parameters |= flat(content if isinstance(content, dict) else {})
         except UNREADABLE as error:
             return Unread(place.relative(path), reason(error))
-    run = _run_from_files(name, data, parameters)
-    return run if isinstance(run, Unread) else _named(run, name)
+    return _run_from_files(name, data, with_path(parameters, name))
 
 
 def _run_from_files(name: str, files: Iterable[Path], parameters: Mapping[str, Any]) -> CollectedRun | Unread:
@@ -134,7 +133,7 @@ def _json_file(place: Place, path: Path) -> Items:
                 yield _named(_run_from_object(name, content), name)
                 return
             rows = _objects(content)
-        for run, own in split_runs(rows, name) if rows else ():
+        for run, own in split_runs(rows, name):
             is_list = len(own) == 1 and len(rows) > 1
             yield _named(_run_from_object(run, own[0]) if is_list else run_from_log(run, own), name)
     except (*UNREADABLE, SourceError) as error:
@@ -285,7 +284,7 @@ class HydraReader(Reader):
 def _overrides(path: Path) -> dict[str, str]:
     """Return the words of Hydra's command line by their keys; none if they cannot be read."""
     try:
-        lines = read_text(path).splitlines() if path.is_file() else []
+        lines = read_text(path).splitlines()
     except UNREADABLE:
         return {}
     pairs = (line.removeprefix("- ").strip("'\" ").lstrip("+~").partition("=") for line in lines)
@@ -473,10 +472,7 @@ class WandbReader(Reader):
             rows = read_csv(path)
         except UNREADABLE as error:
             raise SourceError(f"{place.source} cannot be read: {reason(error)}") from error
-        export = which_export(header(path))
-        if export is None:
-            raise SourceError(f"{place.source} is no export of Weights & Biases: no column names a run")
-        if export == "wide":
+        if which_export(header(path)) == "wide":
             yield from _panel(rows, header(path))
         else:
             created = column(rows, ("created", "start time"))
@@ -501,16 +497,11 @@ def _summary_row(row: Mapping[str, str], metrics: Sequence[str]) -> CollectedRun
     if cells.get("state", "finished").lower() != "finished":
         return Unread(name, f"its state is {cells['state'] or 'not given'}")
     step = number(cells.get("_step"))
-    numbers = {key: number(cell) for key, cell in row.items() if key.lower() not in _ABOUT}
+    own = {key: cell for key, cell in row.items() if key.lower() not in _ABOUT and cell != ""}
+    numbers = {key: number(cell) for key, cell in own.items()}
     curves: dict[str, Curve] = {key: [(step, value)] for key, value in numbers.items() if value is not None}
-    return CollectedRun(name, _wandb_parameters(row, name, metrics), curves)
-
-
-def _wandb_parameters(row: Mapping[str, str], name: str, metrics: Sequence[str]) -> dict[str, str]:
-    """Return the cells that are neither about the site nor a metric, by their names."""
-    wanted = {key: cell for key, cell in row.items() if key.lower() not in _ABOUT and cell != ""}
-    found = {k: cell for k, cell in wanted.items() if k not in metrics and may_be_parameter(k, cell)}
-    return with_name(found, name)
+    parameters = {k: cell for k, cell in own.items() if k not in metrics and may_be_parameter(k, cell)}
+    return CollectedRun(name, with_name(parameters, name), curves)
 
 
 def _panel(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> Items:

@@ -65,11 +65,11 @@ class Place:
         links = 0
         for folder, subfolders, names in os.walk(self.folder):
             here = Path(folder)
-            links += sum((here / name).is_symlink() for name in (*subfolders, *names))
+            linked = {name for name in (*subfolders, *names) if (here / name).is_symlink()}
+            links += len(linked)
             hidden = {name for name in subfolders if name.startswith(".") and name != ".hydra"}
-            wanted = sorted({*subfolders} - hidden - _SKIPPED)
-            subfolders[:] = [name for name in wanted if not (here / name).is_symlink()]
-            files += [here / name for name in sorted(names) if not (here / name).is_symlink()]
+            subfolders[:] = sorted({*subfolders} - linked - hidden - _SKIPPED)
+            files += [here / name for name in sorted({*names} - linked)]
             if len(files) > _MOST_FILES:
                 raise SeedspreadError(
                     f"{self.path} holds more than {_MOST_FILES:,} files; name a folder inside it"
@@ -403,19 +403,15 @@ def may_be_parameter(name: str, value: object) -> bool:
 
 def number(value: object) -> float | None:
     """Return a number given as one or as text, NaN and infinities included; None for anything else."""
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
         try:
             return float(value)
         except OverflowError:
             return math.inf if value > 0 else -math.inf
-    if not isinstance(value, str) or not re.fullmatch(
-        r"\s*[-+]?[\d.].*|\s*[-+]?(nan|inf(inity)?)\s*", value, re.I
-    ):
-        return None
     try:
-        return float(value) if "_" not in value else None
+        return float(value) if isinstance(value, str) and "_" not in value else None
     except ValueError:
         return None
 
@@ -454,8 +450,7 @@ def run_from_log(name: str, rows: Sequence[Row]) -> CollectedRun:
     parameters = {
         key: value
         for key, value in (rows[0].items() if rows else ())
-        if key != step
-        and key.lower() not in _STEPS
+        if key.lower() not in _STEPS
         and value != ""
         and may_be_parameter(key, value)
         and all(row.get(key) == value for row in rows)
