@@ -68,7 +68,7 @@ def sources_chart(found: ComponentsResult) -> Chart:
     marks = tuple(mark for place, arm in enumerate(arms[:2]) for mark in _marks(arm, names, place))
     ticks = tuple((float(-place), name) for place, name in enumerate(names))
     sides = (-len(names) + 0.4, 0.6)
-    panel = Panel("", Axis("Sd of test accuracy (points, 95% CI)"), Axis(ticks=ticks, range=sides), marks)
+    panel = Panel("", Axis("Sd of accuracy (points, 95% CI)"), Axis(ticks=ticks, range=sides), marks)
     return Chart("sources", "", "", "", (panel,), height=0.8)
 
 
