@@ -3,6 +3,7 @@
 import sys
 import traceback
 from contextvars import ContextVar
+from itertools import pairwise
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -38,10 +39,6 @@ EXAMPLES = {
     "data fetch": "seedspread data fetch cifar10",
     "data check": "seedspread data check cifar10",
 }
-
-# What an option means where no word follows it.
-_ALONE = {"--wide": "auto"}
-
 
 # Panels of the help, by command: the options of each, in order.
 _RUN_PANELS = {
@@ -91,11 +88,9 @@ class Command(TyperCommand):
 
 def with_words(args: list[str]) -> list[str]:
     """Arguments with the word that an option stands for where none follows it: `--wide` is `--wide auto`."""
-    out = []
-    for place, word in enumerate(args):
-        out.append(word)
-        if word in _ALONE and (place + 1 == len(args) or args[place + 1].startswith("--")):
-            out.append(_ALONE[word])
+    out: list[str] = []
+    for word, after in pairwise([*args, "--"]):
+        out += [word, "auto"] if word == "--wide" and after.startswith("--") else [word]
     return out
 
 
@@ -174,10 +169,6 @@ for _path, _app in (("", app), ("data ", data.app)):
 _debugging: ContextVar[bool] = ContextVar("debugging", default=False)
 
 
-def _debug(wanted: bool) -> None:
-    _debugging.set(wanted)
-
-
 def _version(wanted: bool) -> None:
     if wanted:
         say(f"seedspread {__version__}")
@@ -190,17 +181,10 @@ def _root(
         bool, option("Show the version.", "--version", callback=_version, is_eager=True)
     ] = False,
     debug: Annotated[
-        bool,
-        option(
-            "Show the traceback of an error.",
-            _DEBUG,
-            envvar="SEEDSPREAD_DEBUG",
-            callback=_debug,
-            is_eager=True,
-        ),
+        bool, option("Show the traceback of an error.", _DEBUG, envvar="SEEDSPREAD_DEBUG")
     ] = False,
 ) -> None:
-    pass
+    _debugging.set(debug)
 
 
 def main() -> None:

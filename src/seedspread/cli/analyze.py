@@ -232,16 +232,15 @@ def _comparison(
     """Return the values and what is compared; what was left out is taken from the study of a store."""
     from seedspread.runs.store import is_store
 
-    value, group, baseline, block, by = asked.value, asked.group, asked.baseline, asked.block, asked.by
-    if spec is None:
-        default = "accuracy" if Path(table).is_dir() and is_store(Path(table)) else None
-        return value or [default], {"group": group, "baseline": baseline, "block": block, "by": by}
-    if group is None:
-        block, by = block or list(spec.blocks) or None, by or list(spec.strata) or None
-    if group in (None, spec.group):
-        group, baseline = spec.group, baseline or spec.baseline
-    compared = {"group": group, "baseline": baseline, "block": block, "by": by}
-    return value or list(spec.values), compared
+    group, baseline, block, by = asked.group, asked.baseline, asked.block, asked.by
+    values: Sequence[str | None] = ["accuracy" if is_store(Path(table)) else None]
+    if spec is not None:
+        values = spec.values
+        if group is None:
+            block, by = block or list(spec.blocks) or None, by or list(spec.strata) or None
+        if group in (None, spec.group):
+            group, baseline = spec.group, baseline or spec.baseline
+    return asked.value or values, {"group": group, "baseline": baseline, "block": block, "by": by}
 
 
 def seeds(
@@ -280,10 +279,7 @@ def seeds(
         say_prose(budget.text)
 
 
-_SetGroup = Annotated[str | None, "Column whose levels are the groups of each set."]
-
-
-@with_options(value=OneValue, group=_SetGroup)
+@with_options(value=OneValue, group=Annotated[str | None, "Column whose levels are the groups of each set."])
 def compare(
     sources: Annotated[
         list[str],
@@ -327,11 +323,11 @@ def compare(
     draw(result, plot)
 
 
-_COMPONENTS = "value group baseline block by where last best wide metric_column sheet at no_steps".split()
-_ComponentsBaseline = Annotated[str | None, "Level to compare the others with. Default: every pair."]
-
-
-@with_options(_COMPONENTS, value=OneValue, baseline=_ComponentsBaseline)
+@with_options(
+    "value group baseline block by where last best wide metric_column sheet at no_steps".split(),
+    value=OneValue,
+    baseline=Annotated[str | None, "Level to compare the others with. Default: every pair."],
+)
 def components(
     table: Annotated[
         str, argument("A table with one row per run, a store of runs, or another tool's log (see collect).")
@@ -374,13 +370,10 @@ def components(
     say_result(result, form, as_json=json)
 
 
-_GATE = (
-    "value group seed no_seed by where last best wide metric_column sheet at no_steps higher lower".split()
+@with_options(
+    "value group seed no_seed by where last best wide metric_column sheet at no_steps higher lower".split(),
+    group=Annotated[str | None, "Column, such as test, whose levels are judged separately."],
 )
-_GateGroup = Annotated[str | None, "Column, such as test, whose levels are judged separately."]
-
-
-@with_options(_GATE, group=_GateGroup)
 def gate(
     history: Source,
     new: Annotated[
@@ -419,10 +412,7 @@ def gate(
     raise typer.Exit(result.exit_code)
 
 
-_CURVES = ("group", "block", "seed", "by", "where", "metric_column", "sheet")
-
-
-@with_options(_CURVES)
+@with_options("group block seed by where metric_column sheet".split())
 def curves(
     table: Source,
     metric: Annotated[str, "Metric that was logged over training."],

@@ -88,14 +88,12 @@ def plan(
         expected = [named(made, name, expectation(facts)) for name, facts in sequential.items()]
     console = Terminal()
     asked = [line for one in made.recorded() for line in one.asked if not made.study.included]
-    console.print(Text(made.study.title, style="bold"), *map(Text, asked), sep="\n")
+    title = Text(made.study.title, style="bold")
     source = why if seconds is None else estimate.source
-    for line in (display.time_needed(states, seconds, source), *display.changed_inputs(made)):
-        console.print(line)
-    console.print(*display.plan_table(made, states), sep="\n")
-    notes = [*filter(None, [made.study.file.note]), *made.notes()]
-    for line in [*display.sharing(made), *notes, *expected, *display.lacking(made)]:
-        console.print(line)
+    times = [display.time_needed(states, seconds, source), *display.changed_inputs(made)]
+    notes = [*display.sharing(made), *filter(None, [made.study.file.note]), *made.notes()]
+    notes += [*expected, *display.lacking(made)]
+    console.print(title, *map(Text, asked), *times, *display.plan_table(made, states), *notes, sep="\n")
     if any(state.state not in (*FINISHED, "failed") for state in states.values()):
         command = _run_command(study, seeds, settings, store, data_dir)
         more = " --accept-changed" if accept_changed else ""
@@ -228,16 +226,13 @@ def run(
             retry_failed=retry_failed, keep_going=keep_going, lease_seconds=lease_seconds,
         )  # fmt: skip
     if json:
-        failures = [
-            {"run": progress.title(key), "key": key, "message": message}
-            for key, message in progress.failed.items()
-        ]
+        failed = progress.failed
         values = {
             "study": made.study.name,
             "to_do": progress.total,
             "done": sorted(progress.done),
-            "failed": progress.failed,
-            "failures": failures,
+            "failed": failed,
+            "failures": [{"run": progress.title(k), "key": k, "message": m} for k, m in failed.items()],
             "stopped": progress.stopped,
             "sequential": {name: sequential_values(record) for name, record in made.sequential.items()},
         }
@@ -343,10 +338,8 @@ def _verify(made: "Plan", json: bool) -> None:
     from seedspread.render.terminal import Terminal
 
     finished = list(made.store.finished(made.distinct))
-    problems = {}
-    for key in track(finished, "checking", console=Terminal(stderr=True), transient=True):
-        if problem := made.store.verified(key):
-            problems[key] = problem
+    checked = track(finished, "checking", console=Terminal(stderr=True), transient=True)
+    problems = {key: problem for key in checked if (problem := made.store.verified(key))}
     if json:
         say_json({"checked": len(finished), "problems": problems})
     else:

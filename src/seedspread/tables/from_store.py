@@ -1,7 +1,7 @@
 """The rows of a table from a store: the runs of its studies, or all runs."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,35 +16,23 @@ if TYPE_CHECKING:
 
 
 def read_runs(
-    store: Store, studies: Iterable[RecordedStudy], metrics: Sequence[str] = ()
+    store: Store, studies: Sequence[RecordedStudy], metrics: Sequence[str] = ()
 ) -> tuple[list[Run], list[str]]:
     """Return the finished runs of studies, cell by cell, and a line on each run that cannot be read.
 
     A run that serves several cells is read once, and has a row in each. Metrics that a run did not report are
     computed from its predictions.
     """
-    read: dict[str, Run | RecordError | None] = {}
-    runs = [run for study in studies for run in _runs_of(store, study, metrics, read)]
+    keys = dict.fromkeys(key for study in studies for key in study.keys if store.is_done(key))
+    read = {key: read_run(store.folder(key), metrics) for key in keys}
+    runs = [
+        replace(run, study=study.name, cell=tuple(cell.levels.items()), seed=seed)
+        for study in studies
+        for cell in study.cells
+        for seed, key in cell.runs.items()
+        if isinstance(run := read.get(key), Run)
+    ]
     return runs, [str(one) for one in read.values() if isinstance(one, RecordError)]
-
-
-def _runs_of(
-    store: Store, study: RecordedStudy, metrics: Sequence[str], read: dict[str, Run | RecordError | None]
-) -> list[Run]:
-    """Return the finished runs of a study, as it names cells, seeds and metrics.
-
-    `read` keeps what was read before, by key.
-    """
-    runs = []
-    for cell in study.cells:
-        levels = tuple(cell.levels.items())
-        for seed, key in cell.runs.items():
-            if key not in read:
-                read[key] = read_run(store.folder(key), metrics) if store.is_done(key) else None
-            found = read[key]
-            if isinstance(found, Run):
-                runs.append(replace(found, study=study.name, cell=levels, seed=seed))
-    return runs
 
 
 def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence[str]) -> "pd.DataFrame":
@@ -54,12 +42,11 @@ def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence
     is an error, and every other must have the metrics. The column `folder` is where an audit finds a run's
     predictions.
     """
-    read: dict[str, Run | RecordError | None] = {}
     rows = []
     for study in studies:
-        rows += [run.row(metrics) for run in _runs_of(store, study, metrics, read)]
-        rows += crashed_rows(store, study)
-    _check([str(one) for one in read.values() if isinstance(one, RecordError)])
+        runs, problems = read_runs(store, [study], metrics)
+        _check(problems)
+        rows += [run.row(metrics) for run in runs] + crashed_rows(store, study)
     return _frame(rows)
 
 
