@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from seedspread.stats.variance_ratio import FromJackknife, Posterior, difference, interval_of, posterior_of
+from seedspread.stats.variance_ratio import FromJackknife, difference, interval_of, posterior_of
 
 NORMAL = 1e9  # degrees of freedom
 
@@ -29,7 +29,7 @@ def test_of_two_t_statistics_it_is_their_convolution(df: tuple[int, int]) -> Non
 
 @pytest.mark.parametrize("df", [2.0, 5.0, 40.0])
 def test_a_t_statistic_keeps_its_quantiles(df: float) -> None:
-    found, exact = Posterior.of_t(0.7, 0.3, df), stats.t(df, 0.7, 0.3)
+    found, exact = FromJackknife(0.7, 0.3, df).distribution(), stats.t(df, 0.7, 0.3)
     for p in (0.005, 0.1, 0.5, 0.975):
         assert found.quantile(p) == pytest.approx(exact.ppf(p), abs=0.01)
 

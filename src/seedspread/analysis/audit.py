@@ -350,14 +350,12 @@ def _comparisons(
     comparer = replace(comparer, by=columns.by, brief=brief or comparer.brief)
     answers, estimates = zip(*judge_pairs(runs, pairs, comparer), strict=True)
     family = max(sum(answer.p_adjusted is not None for answer in answers), 1)
-    out = []
-    for pair, answer in zip(pairs, answers, strict=True):
-        other = judged_with.get(pair.stratum)
-        if other is None:
-            out.append(comparer.compare(pair, answer, family))
-        else:
-            answer_there = Judged(other.headline, other.p_adjusted, other.word, other.doubts)
-            out.append(comparer.compare(pair, answer_there, other.family))
+    there = {
+        stratum: (Judged(c.headline, c.p_adjusted, c.word, c.doubts), c.family)
+        for stratum, c in judged_with.items()
+    }
+    here = zip(pairs, answers, strict=True)
+    out = [comparer.compare(pair, *there.get(pair.stratum, (answer, family))) for pair, answer in here]
     return out, list(estimates), notes
 
 

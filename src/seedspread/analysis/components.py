@@ -163,14 +163,11 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
     unit = made.scale**2
     ends = model.intervals(made.likelihood, estimates, top, curves, level)
     total = float(estimates.sum())
-    parts = zip(made.names, map(float, estimates), curves, ends, strict=True)
-    components = [
-        replace(
-            _component(made, name, part * unit, part / total, curve),
-            interval=Interval(low * unit, high * unit, level),
-        )
-        for name, part, curve, (low, high) in parts
-    ]
+    components = []
+    for name, part, curve, (low, high) in zip(made.names, map(float, estimates), curves, ends, strict=True):
+        interval = Interval(low * unit, high * unit, level)
+        whole = Component(name, _NAMES.get(name, name), part * unit, interval, part / total)
+        components.append(_tested(whole, made, curve))
     if made.copies:
         components.append(Component(model.NOISE, _NAMES[model.NOISE], 0.0, None, 0.0, unbiased=0.0))
     group = replace(blank, components=tuple(components), total=total * unit, note=_limits(made))
@@ -195,19 +192,17 @@ def _limits(made: model.Design) -> str:
     return "; ".join(filter(None, (note, _NO_NOISE if made.has_shared_noise else "")))
 
 
-def _component(made: model.Design, name: str, variance: float, share: float, curve: model.Curve) -> Component:
-    whole = Component(name, _NAMES.get(name, name), variance, None, share)
-    if name == model.NOISE:
+def _tested(whole: Component, made: model.Design, curve: model.Curve) -> Component:
+    """Return a component with its unbiased estimate and p value, as far as the design gives them."""
+    if whole.key == model.NOISE:
         return replace(whole, unbiased=made.noise)
-    squares = made.mean_squares.get(name)
+    squares = made.mean_squares.get(whole.key)
     if squares is not None and not made.copies and np.isfinite(curve.drops[0]):
         return replace(whole, unbiased=squares.estimate, p=squares.p)
     if model.NOISE not in made.names and not made.copies:
         return whole  # it has the noise in it: it cannot be zero
     # Zero is the end of what is possible: half of the likelihood ratios would be zero.
-    drop = float(curve.drops[0])
-    p = float(stats.chi2.sf(drop, 1)) / 2 if variance > 0 else 1.0
-    return replace(whole, p=p)
+    return replace(whole, p=float(stats.chi2.sf(curve.drops[0], 1)) / 2 if whole.variance > 0 else 1.0)
 
 
 def compare_splits(stratum: str, first: Split, second: Split, level: float) -> GroupsCompared | None:
@@ -404,14 +399,12 @@ def _split(
             split(sample, level, noise_of_test_set(arm, [*sample.factors.values()], metric, level, test_size))
             for arm, sample in zip(kept, samples, strict=True)
         ]
-        last = len(kept) - 1
-        is_there = baseline is not None and kept[last].name == level_name(baseline)
-        pairs = [(i, last) for i in range(last)] if is_there else None
+        *others, last = splits
+        is_there = baseline is not None and kept[-1].name == level_name(baseline)
+        pairs = [(one, last) for one in others] if is_there else [(b, a) for a, b in combinations(splits, 2)]
         title = stratum_name(runs.columns.by, name) if name else ""
-        pairs = pairs or [(later, earlier) for earlier, later in combinations(range(len(splits)), 2)]
-        found = [compare_splits(title, splits[i], splits[j], level) for i, j in pairs]
-        compared = tuple(c for c in found if c is not None)
-        out.append(Components(name, tuple(s.group for s in splits), compared, title))
+        found = (compare_splits(title, *pair, level) for pair in pairs)
+        out.append(Components(name, tuple(s.group for s in splits), tuple(filter(None, found)), title))
     return tuple(out)
 
 

@@ -329,20 +329,16 @@ def means_and_ratios(audit: AuditResult, width: int, most: int) -> list[Table]:
     """Mean ± sd and variance ratios of several datasets: in one table if there is room, else in two."""
     means, ratios = means_table(audit, most), matrix_table(audit, width, most)
     over = audit.comparisons[0].baseline_name
-    by_pair = dict(
-        zip((column.text for column in ratios.columns), zip(*ratios.rows, strict=True), strict=True)
-    )
+    of_pairs = zip(ratios.columns, zip(*ratios.rows, strict=True), strict=True)
+    by_pair = {column.text: cells for column, cells in of_pairs}
     columns = []
     for column, cells in zip(means.columns, zip(*means.rows, strict=True), strict=True):
         columns.append((column.text, *cells))
         if found := by_pair.get(f"{column.text} vs {over}"):
             columns.append(("ratio", *found))
-    needed = sum(max(map(len, column)) + 3 for column in columns) - 1
-    if (
-        len({c.baseline for c in audit.comparisons}) > 1
-        or len(columns) < 2 * len(means.columns) - 2
-        or needed > width
-    ):
+    fits = sum(max(map(len, column)) + 3 for column in columns) - 1 <= width
+    baselines = {c.baseline for c in audit.comparisons}
+    if not fits or len(baselines) > 1 or len(columns) < 2 * len(means.columns) - 2:
         return [means, ratios]
     title = f"{means.title}, and the variance ratio over {over} (* YES, after adjustment)"
     headings, *rows = zip(*columns, strict=True)

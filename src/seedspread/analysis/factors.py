@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
-from typing import Unpack
+from typing import Unpack, get_args
 
 import numpy as np
 
@@ -73,9 +73,7 @@ class FactorsResult(Result):
         yield from map(Note, self.notes)
 
     def answers(self) -> list[tuple[str, str]]:
-        terms = {
-            word: [e for e in self.effects if e.word == word] for word in ("YES", "MAYBE", "NO", "CAN'T TELL")
-        }
+        terms = {word: [e for e in self.effects if e.word == word] for word in get_args(Word)}
         out = [(word, _claim(e)) for word in ("YES", "MAYBE") for e in terms[word]]
         if terms["NO"]:
             small = ", ".join(e.name for e in terms["NO"])

@@ -335,9 +335,8 @@ class _Judge:
             p["failures"] = fisher_p(new.failures, past.failures)
             if k and not past.failed:
                 doubts.append(f"{_failed(new)} new runs failed, {_failed(past)} past ones")
-        shares = dict.fromkeys(("mean", "failures"), tolerance.MEAN_SHARE) | {
-            "spread": 1 - tolerance.MEAN_SHARE
-        }
+        share = tolerance.MEAN_SHARE
+        shares = {"mean": share, "failures": share, "spread": 1 - share}
         total = sum(share for name, share in shares.items() if name in p)
         weighted = [
             (x * total / shares[name], name) for name, x in p.items() if x is not None and name in shares
@@ -481,18 +480,18 @@ def _gates(
     metrics: int,
 ) -> tuple[list[Gate], list[str]]:
     """Return the gates of one metric of so many, and notes."""
-    named = list(zip(("history", "new"), tables, strict=False))
+    named = zip(("history", "new"), tables, strict=False)
     sets = [_set_of(name, table, question, rules, better) for name, table in named]
-    notes = [note for one, told in sets for note in (*told, *(f"{one.name}: {n}" for n in one.runs.notes))]
-    first, metric = sets[0][0].runs, sets[0][0].metric
+    notes = [note for one in sets for note in one.notes]
+    first, metric = sets[0].runs, sets[0].metric
     parts = [part.assign(source="history") for part in (first.frame, first.crashed)]
-    if len({one.metric.full_scale for one, _ in sets}) > 1:
+    if len({one.metric.full_scale for one in sets}) > 1:
         raise TableError(
             f"{question.value} looks like per cent in one table and like shares in the other; a gate does "
             "not guess: give both in one unit"
         )
     if len(sets) > 1:
-        joined = join([one for one, _ in sets])
+        joined = join(sets)
         parts, metric = [joined.runs.frame, joined.runs.crashed], joined.metric
         notes += [*joined.notes, *joined.copies]
     frame, crashed = parts
@@ -513,9 +512,7 @@ def _gates(
     return gates, notes
 
 
-def _set_of(
-    name: str, table: ReadTable, question: Question, rules: Rules, better: Better | None
-) -> tuple[RunSet, list[str]]:
+def _set_of(name: str, table: ReadTable, question: Question, rules: Rules, better: Better | None) -> RunSet:
     if question.value is None:
         named = listed(table.frame.columns)
         raise TableError(f"which column of {table.name} has the results? Name it with --value ({named})")
@@ -529,4 +526,5 @@ def _set_of(
             "--lower-is-better, or --two-sided if any change is bad"
         )
     metric, told = metric_of_runs(runs, None, better, accuracies=False)
-    return RunSet(name, runs, metric), [] if rules.two_sided else told
+    notes = (*([] if rules.two_sided else told), *(f"{name}: {note}" for note in runs.notes))
+    return RunSet(name, runs, metric, notes)

@@ -215,22 +215,19 @@ def _forest(comparisons: Sequence[tuple[Comparison, LogRatioEstimate | None]], l
         if ratio is not None and i is not None and 0 < i.low < i.high < np.inf:
             # The standard error that a normal with the same interval would have.
             error = np.log(i.high / i.low) / (2 * stats.norm.ppf((1 + i.level) / 2))
-            usable.append((c, float(np.log(ratio)), float(error), own))
+            normal = FromJackknife(float(np.log(ratio)), float(error), np.inf)
+            usable.append((c, normal.log_ratio, normal.std_error, own or normal))
     if len(usable) < 2:
         return None
-    logs, errors = (np.array([row[k] for row in usable]) for k in (1, 2))
-    mean = random_effects(
-        [own or FromJackknife(log_ratio, error, np.inf) for _, log_ratio, error, own in usable], level
-    )
-    q, p = heterogeneity(logs, errors)
-    df = len(logs) - 1
-    first = usable[0][0]
+    rated, logs, errors, estimates = zip(*usable, strict=True)
+    mean, df = random_effects(estimates, level), len(logs) - 1
+    q, p = heterogeneity(np.array(logs), np.array(errors))
     return Forest(
-        group=first.group,
-        baseline=first.baseline,
-        titles=tuple(c.title for c, *_ in usable),
-        log_ratios=tuple(map(float, logs)),
-        standard_errors=tuple(map(float, errors)),
+        group=rated[0].group,
+        baseline=rated[0].baseline,
+        titles=tuple(c.title for c in rated),
+        log_ratios=logs,
+        standard_errors=errors,
         q=q,
         df=df,
         p=p,

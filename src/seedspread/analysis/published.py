@@ -450,11 +450,10 @@ def review(result: "PublishedResult | AuditResult") -> str:
         settled = "enough for this answer; more would narrow the interval."
     elif enough is None:
         settled = "a ratio this close to 1 is out of reach for any number of seeds that can be planned."
-    lines = (
-        f"Claim: {sides[0]} vs {sides[1]}, {n}{which}.",
-        f"Power: {n} {power}.",
+    return (
+        f"Claim: {sides[0]} vs {sides[1]}, {n}{which}.\n"
+        f"Power: {n} {power}.\n"
         f"Spread: variance ratio {two(ratio)} ({ci(interval) if interval else 'no interval'}). "
-        f"Did the spread change? {word}.",
-        f"Seeds: {settled}",
+        f"Did the spread change? {word}.\n"
+        f"Seeds: {settled}"
     )
-    return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -76,11 +77,9 @@ def arms_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
     chances = frame["chance"].to_numpy(float) if "chance" in frame else None
     crashed: dict[Hashable, Codes] = runs.crashed.groupby(["stratum", "group"])["seed"].unique().to_dict()
     codes, block_names = coded_levels(frame["block"])
-    places = {name: place for place, name in enumerate(dict.fromkeys(coded(frame["group"])[1]))}
-
-    def order(arm: Group) -> int:
-        """The baseline first; without one as in the whole table."""
-        return places[arm.name] if columns.baseline is None else int(arm.name != columns.baseline)
+    # The baseline comes first; without one the order is that of the whole table.
+    named = coded(frame["group"])[1] if columns.baseline is None else [columns.baseline]
+    places = {name: place for place, name in enumerate(dict.fromkeys(named))}
 
     out = []
     for stratum, groups in of_stratum.items():
@@ -103,7 +102,7 @@ def arms_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
             )
             for group, rows in groups
         ]
-        out.append((stratum, sorted(arms, key=order)))
+        out.append((stratum, sorted(arms, key=lambda arm: places.get(arm.name, len(places)))))
     return out
 
 
@@ -113,14 +112,9 @@ def compared_pairs(runs: RunTable) -> Iterator[Pair]:
     Without a baseline each level of the group is compared with every one that is before it in the table.
     """
     for name, arms in arms_by_stratum(runs):
-        if runs.columns.baseline is None:
-            both = [(arm, earlier) for k, earlier in enumerate(arms) for arm in arms[k + 1 :]]
-        elif arms[0].name == runs.columns.baseline:
-            both = [(arm, arms[0]) for arm in arms[1:]]
-        else:
-            both = []
-        for arm, other in both:
-            yield Pair(name, arm, other)
+        for earlier, arm in combinations(arms, 2):
+            if runs.columns.baseline in (None, earlier.name):
+                yield Pair(name, arm, earlier)
 
 
 def strips_of(runs: RunTable) -> tuple[Strip, ...]:

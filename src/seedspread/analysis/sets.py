@@ -39,6 +39,7 @@ _OF_A_STORE = ("folder", "chance")
 _RUN = ["stratum", "group", "block", "seed_name"]
 # Stratum, group, baseline.
 _Key = tuple[Levels, str, str]
+_Estimated = tuple["SetAnswer", LogRatioEstimate | None]
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ class RunSet:
     name: str
     runs: RunTable
     metric: Metric
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -305,9 +307,7 @@ def agreements(joined: JoinedSets, comparer: audit.Comparer) -> tuple[Agreement,
     return tuple(out)
 
 
-def _answers(
-    runs: RunTable, name: str, comparer: audit.Comparer
-) -> dict[_Key, tuple[SetAnswer, LogRatioEstimate | None]]:
+def _answers(runs: RunTable, name: str, comparer: audit.Comparer) -> dict[_Key, _Estimated]:
     """What a set says by itself, as its own audit would."""
     pairs, out = list(compared_pairs(runs)), {}
     for pair, (j, estimate) in zip(pairs, audit.judge_pairs(runs, pairs, comparer), strict=True):
@@ -317,10 +317,7 @@ def _answers(
 
 
 def _ratio_of(
-    first: tuple[SetAnswer, LogRatioEstimate | None],
-    second: tuple[SetAnswer, LogRatioEstimate | None],
-    level: float,
-    equivalence: float,
+    first: _Estimated, second: _Estimated, level: float, equivalence: float
 ) -> tuple[Headline, LogRatioEstimate | None]:
     plain = [answer.headline.raw_ratio for answer, _ in (first, second)]
     ratio = plain[1] / plain[0] if plain[0] and plain[1] else None
@@ -344,11 +341,7 @@ def compare_tables(
     Without a group each table is one sample. `recorded` are notes on what the sets' studies record.
     """
     check_options(level, equivalence=equivalence)
-    sets, notes = [], []
-    for name, table in tables:
-        one, told = _set_of(name, table, question, better)
-        sets.append(one)
-        notes += told
+    sets = [_set_of(name, table, question, better) for name, table in tables]
     joined = _with_baseline(join(sets), question)
     comparer = audit.Comparer(joined.metric, level, equivalence=equivalence)
     by_setting = joined.by_setting()
@@ -379,19 +372,17 @@ def compare_tables(
             *spread.notes,
             *joined.runs.notes,
             *(missing_seeds(by_setting) if one_sample else ()),
-            *dict.fromkeys(notes),
+            *dict.fromkeys(note for one in sets for note in one.notes),
             *recorded,
         ),
     )
 
 
-def _set_of(
-    name: str, table: ReadTable, question: Question, better: Better | None
-) -> tuple[RunSet, list[str]]:
+def _set_of(name: str, table: ReadTable, question: Question, better: Better | None) -> RunSet:
     """A table's runs, and notes that name it."""
     runs = check_runs(*in_one_group(table, question, name), better)
     metric, told = audit.metric_of_runs(runs, None, better, accuracies=False)
-    return RunSet(name, runs, metric), [*(f"{name}: {note}" for note in runs.notes), *told]
+    return RunSet(name, runs, metric, (*(f"{name}: {note}" for note in runs.notes), *told))
 
 
 def _with_baseline(joined: JoinedSets, question: Question) -> JoinedSets:

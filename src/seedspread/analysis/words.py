@@ -527,16 +527,11 @@ def counted(audit: AuditResult) -> list[tuple[Word, str]]:
     alone = len({(c.group, c.baseline) for c in every}) == 1
     names = [stratum_name(c.by, c.stratum) if alone and c.stratum else c.title for c in every]
     found = counted_verdicts(list(zip(names, every, strict=True)))
-    if audit.omnibus is None or not omnibus_leads(audit):
+    unsettled = sum(c.word == "CAN'T TELL" for c in every)
+    if audit.omnibus is None or 2 * unsettled <= len(every):  # most pairs can be told apart
         return found
     lead = (audit.omnibus.word, many_groups_sentence(audit.omnibus))
     return [lead, *(found if any(word != "CAN'T TELL" for word, _ in found) else [])]
-
-
-def omnibus_leads(audit: AuditResult) -> bool:
-    """Whether the answer about all groups comes first: there are many, and most pairs can't be told apart."""
-    unsettled = sum(c.word == "CAN'T TELL" for c in audit.comparisons)
-    return audit.omnibus is not None and 2 * unsettled > len(audit.comparisons)
 
 
 def counted_verdicts(every: Sequence[tuple[str, Comparison]]) -> list[tuple[Word, str]]:

@@ -6,12 +6,11 @@ Also those beside the spread: Welch's and the paired t test of means, Shapiro an
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 from scipy import stats
 
-from seedspread.stats.groups import Floats, Group, common_seeds
+from seedspread.stats.groups import Floats, Group, common_seeds, dummies
 from seedspread.stats.result import Estimate, Interval, TestResult
 
 
@@ -99,7 +98,7 @@ def two_way(cells: list[tuple[int, int, Floats]]) -> list[Effect] | str:
     residual_df = float(sizes.sum() - len(cells))
     if residual_df < 1 or residual <= 1e-24 * float((sizes * means**2).sum()):
         return "the deviations do not vary within cells"
-    first, second = (_dummies(np.array([cell[i] for cell in cells])) for i in (0, 1))
+    first, second = (dummies(np.array([cell[i] for cell in cells]))[:, 1:] for i in (0, 1))
     ones = np.ones((len(cells), 1))
 
     def fit(*columns: Floats) -> tuple[float, int]:
@@ -117,11 +116,6 @@ def two_way(cells: list[tuple[int, int, Floats]]) -> list[Effect] | str:
     df = (float(len(cells) - main_rank), residual_df)
     effects.append((main / df[0] / (residual / residual_df) if df[0] else None, df))
     return effects
-
-
-def _dummies(codes: Floats) -> Floats:
-    out: Floats = (codes[:, None] == np.unique(codes)[None, 1:]).astype(float)
-    return out
 
 
 def welch(group: Group, baseline: Group, level: float, independent: bool | None) -> TestResult:
@@ -209,16 +203,16 @@ def seed_jackknife(group: Group, baseline: Group, level: float) -> TestResult:
     )
     if not (group.has_spread and baseline.has_spread):
         return replace(blank, note="a group has no spread within its cells, so there is no ratio")
-    errors = [log_variance_error(x) for x in (group, baseline)]
-    if None in errors:
+    first, second = log_variance_error(group), log_variance_error(baseline)
+    if first is None or second is None:
         return replace(
             blank, note="needs three seeds in each group, and spread that does not rest on one of them alone"
         )
-    (first, k1), (second, k2) = cast(list[tuple[float, int]], errors)
-    square = first**2 + second**2
+    (error, k), (other, m) = first, second
+    square = error**2 + other**2
     if square == 0:
         return replace(blank, note="every seed deviates equally far, so that its error is not estimable")
-    df = square**2 / (first**4 / (k1 - 1) + second**4 / (k2 - 1))
+    df = square**2 / (error**4 / (k - 1) + other**4 / (m - 1))
     log_ratio = float(np.log(group.within_variance / baseline.within_variance))
     half = stats.t.ppf((1 + level) / 2, df) * np.sqrt(square)
     t = log_ratio / np.sqrt(square)

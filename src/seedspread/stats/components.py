@@ -12,13 +12,14 @@ Biometrika 58 (1971) 545-554.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
-from seedspread.stats.groups import Floats, Ints
+from seedspread.stats.groups import Floats, Ints, dummies
 from seedspread.stats.result import Interval
 
 _STEPS = 200
@@ -242,7 +243,7 @@ class Design:
 
 def design(sample: Sample) -> Design | None:
     """Return the components that a sample can estimate; None if it has no spread within cells."""
-    basis, centered = _complement(_dummies(sample.cells)), sample.values - sample.values.mean()
+    basis, centered = _complement(dummies(sample.cells)), sample.values - sample.values.mean()
     contrasts = basis.T @ centered
     size = len(contrasts)
     variance = float(contrasts @ contrasts) / max(size, 1)
@@ -255,13 +256,13 @@ def design(sample: Sample) -> Design | None:
     has_shared = bool(shared_noise.any())
     factors = _distinct(sample.factors, shared_noise)
     columns = {
-        name: z for name, codes in factors.items() if np.abs(z := basis.T @ _dummies(codes)).max() > _TINY
+        name: z for name, codes in factors.items() if np.abs(z := basis.T @ dummies(codes)).max() > _TINY
     }
     own = np.eye(size) if not has_shared else basis.T @ (~shared_noise[:, None] * basis)
     names = _separable(columns, own)
     # Noise, and tests that compare with it, use only the runs that have noise of their own.
-    noisy = basis if not has_shared else _complement(_dummies(sample.cells[~shared_noise]))
-    tested = {name: noisy.T @ _dummies(factors[name][~shared_noise]) for name in names if name in factors}
+    noisy = basis if not has_shared else _complement(dummies(sample.cells[~shared_noise]))
+    tested = {name: noisy.T @ dummies(factors[name][~shared_noise]) for name in names if name in factors}
     squares, noise = _mean_squares(tested, noisy.T @ centered[~shared_noise])
     matrices = {name: z @ z.T for name, z in columns.items()} | {NOISE: own}
     copies = NOISE in names and noise is not None and noise <= 1e-18 * variance
@@ -284,20 +285,15 @@ def drop_idle_factors(sample: Sample, made: Design) -> tuple[tuple[str, ...], Sa
     bare = np.ones(len(sample.values), dtype=bool) if NOISE not in made.names else sample.shared_noise
     if bare is None:
         return (), sample
-    cells = [np.flatnonzero(bare & (sample.cells == cell)) for cell in np.unique(sample.cells)]
-    spreads = [
-        np.ptp(sample.values[rows]) > _UNSEEN * made.scale if len(rows) > 1 else None for rows in cells
-    ]
+    cells = (np.flatnonzero(bare & (sample.cells == cell)) for cell in np.unique(sample.cells))
+    several = [rows for rows in cells if len(rows) > 1]
+    moves = [np.ptp(sample.values[rows]) > _UNSEEN * made.scale for rows in several]
 
     def varied(rows: Ints) -> set[str]:
         return {name for name, codes in sample.factors.items() if np.ptp(codes[rows])}
 
-    moving = {name for rows, moves in zip(cells, spreads, strict=True) if moves for name in varied(rows)}
-    still = [
-        rows
-        for rows, moves in zip(cells, spreads, strict=True)
-        if moves is not None and not moves and not varied(rows) & moving
-    ]
+    moving = {name for rows in compress(several, moves) for name in varied(rows)}
+    still = [rows for rows, moved in zip(several, moves, strict=True) if not (moved or varied(rows) & moving)]
     if not still:
         return (), sample
     names = tuple(name for name in sample.factors if any(name in varied(rows) for rows in still))
@@ -314,11 +310,6 @@ def drop_idle_factors(sample: Sample, made: Design) -> tuple[tuple[str, ...], Sa
 
 def number_of_seeds(sample: Sample) -> int:
     return int(np.unique(np.stack(list(sample.factors.values())), axis=1).shape[1])
-
-
-def _dummies(codes: Ints) -> Floats:
-    out: Floats = (codes[:, None] == np.unique(codes)[None, :]).astype(float)
-    return out
 
 
 def _complement(fixed: Floats) -> Floats:
@@ -551,8 +542,7 @@ def _profile(likelihood: Likelihood, estimates: Floats, which: Ints, values: Flo
         free = np.ones_like(start, dtype=bool)
         free[rows, which] = False
         found.append(maximize(likelihood, start, free, 1e-9)[1])
-    out: Floats = np.max(found, axis=0)
-    return out
+    return np.asarray(np.max(found, axis=0))
 
 
 def _crossing(points: Floats, excess: Floats) -> tuple[Floats, Floats, Floats]:

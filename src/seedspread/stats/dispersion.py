@@ -75,7 +75,9 @@ class Dispersion:
                 break
         self.b = 2 * half
         self.fitted = np.exp(self.x @ half)
-        self.shared = _shared(cells)
+        first = cells[0].seed_codes
+        same = all(np.array_equal(first, cell.seed_codes) for cell in cells[1:])
+        self.shared = len(cells) > 1 and same and len(first) >= FEWEST_PAIRS  # seeds are then blocks
         self.df, self.variation = self._variation(seeds)
 
     def _variation(self, seeds: Sequence[Floats]) -> tuple[float, float]:
@@ -133,13 +135,6 @@ class Dispersion:
         own = 4 * self.variation * len(self.counts) / self.counts.sum()
         excess = f / float(stats.f.ppf(1 - level, free, self.df)) - 1
         return float((max(excess, 0.0) * own) ** 0.5)
-
-
-def _shared(cells: Sequence[Group]) -> bool:
-    """Return whether all cells have the same seeds, and enough of them to be blocks."""
-    first = cells[0].seed_codes
-    same = all(np.array_equal(first, cell.seed_codes) for cell in cells[1:])
-    return len(cells) > 1 and same and len(first) >= FEWEST_PAIRS
 
 
 # Few runs hardly show their kurtosis: it counts as if so many more had this one (benchmarks/spread.py).

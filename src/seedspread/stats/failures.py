@@ -47,9 +47,8 @@ def find_failed_seeds(
         values = sign * side.seed_means
         if parted := two_clusters(values):
             cut, p = parted
-            low, high = int(np.sum(values < cut)), int(np.sum(values > cut))
-            below, above = (low, high) if sign > 0 else (high, low)
-            clusters.append(TwoClusters(side.name, sign * cut, below, above, p))
+            below = int(np.sum(side.seed_means < sign * cut))
+            clusters.append(TwoClusters(side.name, sign * cut, below, len(values) - below, p))
             cuts.append(float(values[values < cut].max()))
     out = []
     for side in (group, baseline):
@@ -117,7 +116,10 @@ def largest_gap(values: Floats) -> tuple[float | None, float | None]:
     if not 5 <= n <= _MOST or np.ptp(values) == 0:
         return None, None
     ordered = np.sort(values)
-    statistic, widest = _gap_ratios(ordered[None], _resolution(ordered))
+    gaps = np.diff(ordered)
+    tied = gaps <= 1e-9 * (ordered[-1] - ordered[0])
+    step = float(gaps[~tied].min()) if tied.any() else 0.0  # of rounding: the smallest gap between others
+    statistic, widest = _gap_ratios(ordered[None], step)
     null = _null_gaps(n)
     p = (1 + float(np.sum(null >= statistic[0]))) / (1 + len(null))
     return float((ordered[widest[0] + 1] + ordered[widest[0] + 2]) / 2), p
@@ -130,15 +132,7 @@ def _gap_ratios(ordered: Floats, resolution: float = 0.0) -> tuple[Floats, Ints]
     rows = np.arange(len(ordered))
     low = ordered[rows, widest + 1] - ordered[:, 0]
     high = ordered[:, -1] - ordered[rows, widest + 2]
-    ratios: Floats = gaps[rows, widest] / (np.maximum(low, high) + resolution)
-    return ratios, widest
-
-
-def _resolution(ordered: Floats) -> float:
-    """Return the rounding step of values that tie: the smallest gap between others."""
-    gaps = np.diff(ordered)
-    tied = gaps <= 1e-9 * (ordered[-1] - ordered[0])
-    return float(gaps[~tied].min()) if tied.any() else 0.0
+    return gaps[rows, widest] / (np.maximum(low, high) + resolution), widest
 
 
 @cache

@@ -122,6 +122,11 @@ def common_seeds(a: Group, b: Group) -> tuple[Ints, Ints]:
     return in_a, in_b
 
 
+def dummies(codes: Ints) -> Floats:
+    """Return (n, k) indicators of k distinct codes."""
+    return np.asarray(codes[:, None] == np.unique(codes), float)
+
+
 def rounding(group: Group) -> float:
     """Return the variance of rounding, step^2 / 12, if runs of a cell tie; the step is the smallest gap."""
     spread = np.ptp(group.values)

@@ -62,8 +62,11 @@ def random_effects(estimates: Sequence[LogRatioEstimate], level: float) -> Rando
     # A little more than tau, so that its kernel is smooth on these points.
     smooth = np.hypot(taus, 0.6 * (points[1] - points[0]))
     squares = -0.5 * (points[:, None] - means) ** 2
-    joint = np.array([_log_likelihood(mass, squares / s**2) - len(mass) * np.log(s) for s in smooth])
-    joint -= 0.5 * taus[:, None] ** 2  # the prior of tau
+    logs = []
+    for s in smooth:
+        likelihoods = np.maximum(mass @ np.exp(squares / s**2), 1e-300)  # (k, means)
+        logs.append(np.log(likelihoods).sum(axis=0) - len(mass) * np.log(s))
+    joint = np.array(logs) - 0.5 * taus[:, None] ** 2  # the prior of tau
     joint = np.exp(joint - joint.max()) * tau_widths[:, None] * mean_widths
     of_mean = trapezoid(joint, axis=0)
     return _summary(taus, means, joint / trapezoid(of_mean), level)
@@ -73,11 +76,6 @@ def _crowded(count: int, low: float, high: float) -> tuple[Floats, Floats]:
     """Return points of a sinh from `low` to `high`, the last of which is 1, and the width of each."""
     even = np.linspace(low, high, count)
     return np.sinh(even) / np.sinh(high), np.cosh(even) / np.sinh(high) * (even[1] - even[0])
-
-
-def _log_likelihood(mass: Floats, kernel: Floats) -> Floats:
-    """Return (means,) log likelihoods of (k, points) densities and a log kernel of (points, means)."""
-    return np.asarray(np.log(np.maximum(mass @ np.exp(kernel), 1e-300)).sum(axis=0))
 
 
 def _summary(taus: Floats, means: Floats, joint: Floats, level: float) -> RandomEffects:

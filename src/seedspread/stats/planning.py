@@ -197,7 +197,9 @@ def _table() -> dict[str, Floats]:
     exact = np.array([[_f_needed((n - 1, n - 1), alpha) for alpha in ALPHAS] for n in SIZES])
     root = np.sqrt(np.array(SIZES) - 1)[:, None, None]
     quantiles = stats.norm.isf(np.array(ALPHAS) / 2)[:, None] + stats.norm.ppf(LEVELS)
-    shares = _information_shares()
+    # Of designs with normal values, the variance of the log ratio over that of the F test's, for many seeds.
+    shares = {key(): 1.0} | {key(pairs=r): 1 - r**2 for r in CORRELATIONS}
+    shares |= {key(blocks=b, twins=r): (1 + (b - 1) * r**2) / b for b in BLOCKS for r in TWINS}
     out = {}
     for name, rows in content.items():
         if name != "draws":
@@ -207,20 +209,9 @@ def _table() -> dict[str, Floats]:
     return out
 
 
-def _information_shares() -> dict[str, float]:
-    """Return, of designs with normal values, the variance of the log ratio over that of the F test's.
-
-    Both for many seeds: 1 - r^2 for pairs, and (1 + (b - 1) r^2) / b for b same-seed runs.
-    """
-    pairs = {key(pairs=r): 1 - r**2 for r in CORRELATIONS}
-    runs = {key(blocks=b, twins=r): (1 + (b - 1) * r**2) / b for b in BLOCKS for r in TWINS}
-    return {key(): 1.0} | pairs | runs
-
-
 def _f_needed(df: tuple[float, float], alpha: float) -> Floats:
     """Return (levels,) log ratios that the F test detects in so many experiments with normal values."""
-    out: Floats = np.log(stats.f.isf(alpha / 2, *df)) - np.log(stats.f.isf(np.array(LEVELS), *df))
-    return out
+    return np.asarray(np.log(stats.f.isf(alpha / 2, *df)) - np.log(stats.f.isf(np.array(LEVELS), *df)))
 
 
 def _needed(seeds: tuple[int, int], design: Design) -> Floats:

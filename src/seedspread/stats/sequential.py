@@ -219,8 +219,7 @@ def _paths(name: str, sizes: tuple[int, ...], progress: Progress) -> Floats:
 
 @cache
 def _table() -> dict[str, float]:
-    table: dict[str, float] = json.loads(TABLE.read_text())["factors"]
-    return table
+    return dict(json.loads(TABLE.read_text())["factors"])
 
 
 _DRAWS = 2000
@@ -266,14 +265,9 @@ def expected(
     alpha = ALPHA / comparisons
     ends, met = np.zeros(_DRAWS, int), np.ones(_DRAWS, bool)
     for _ in range(comparisons):
-        found = _simulated_studies(sizes, ratio, correlation, rng)
-        looks = [InterimLook(sizes, k + 1, factor / _TAILS) for k in range(len(sizes))]
-        decided = np.stack(
-            [
-                _is_met(look, precision, *one, alpha, equivalence)
-                for look, one in zip(looks, found, strict=True)
-            ]
-        )
+        found = enumerate(_simulated_studies(sizes, ratio, correlation, rng), 1)
+        looks = ((InterimLook(sizes, number, factor / _TAILS), one) for number, one in found)
+        decided = np.stack([_is_met(look, precision, *one, alpha, equivalence) for look, one in looks])
         ever = decided.any(axis=0)
         ends = np.maximum(ends, np.where(ever, decided.argmax(axis=0), len(sizes) - 1))
         met &= ever
@@ -301,18 +295,14 @@ def _is_met(
     n = looks.sizes[looks.number - 1]
     if precision is not None:  # the interval's ends, by inverting Pitman and Morgan's test
         t = stdtrit(n - 2, 0.5 * nominal_level(looks, alpha))
-        narrow: NDArray[np.bool_] = 1 + 2 * (1 - r2) * t**2 / (n - 2) <= cosh(log(precision))
-        return narrow
+        return np.asarray(1 + 2 * (1 - r2) * t**2 / (n - 2) <= cosh(log(precision)))
     tail = np.minimum(_below(f, r2, n), _below(1 / f, r2, n))
     beyond = np.maximum(_below(f * equivalence, r2, n), _below(equivalence / f, r2, n))
-    decided: NDArray[np.bool_] = (2 * tail < nominal_level(looks, alpha)) | (
-        beyond < 0.5 * nominal_level(looks, 2 * alpha)
-    )
-    return decided
+    differs, alike = 2 * tail < nominal_level(looks, alpha), 2 * beyond < nominal_level(looks, 2 * alpha)
+    return np.asarray(differs | alike)
 
 
 def _below(f: Floats, r2: Floats, n: int) -> Floats:
     """Return the confidence that the true ratio is below 1, given a ratio `f` (Pitman and Morgan)."""
     r = (f - 1) / np.sqrt((f + 1) ** 2 - 4 * r2 * f)
-    out: Floats = stdtr(n - 2, -r * np.sqrt((n - 2) / np.maximum(1 - r**2, 1e-12)))
-    return out
+    return np.asarray(stdtr(n - 2, -r * np.sqrt((n - 2) / np.maximum(1 - r**2, 1e-12))))

@@ -10,7 +10,7 @@ Arrays end with the axes of the grid: experiment, log ratio, tails. A batch of e
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,7 +126,7 @@ class Layout:
 
 
 # Per seed: squares in the first group, in the second, and products; None if there are none.
-Scatter = tuple[Floats | None, Floats | None, Floats | None]
+Scatter = list[Floats | None]
 
 
 class ScaleMatrix:
@@ -158,8 +158,7 @@ class ScaleMatrix:
     @cached_property
     def precision(self) -> Floats:
         """(3, ...) inverse: of the first group, of the second, and between."""
-        out: Floats = np.stack([self.half, self.half, -0.5 * self.sinh]) * self.inverse
-        return out
+        return np.asarray(np.stack([self.half, self.half, -0.5 * self.sinh]) * self.inverse)
 
     def distance(self, scatter: Scatter) -> Floats:
         """Return (n, ...) quadratic forms of the seeds."""
@@ -168,10 +167,7 @@ class ScaleMatrix:
             for k, (precision, each) in enumerate(zip(self.precision, scatter, strict=True))
             if each is not None
         ]
-        out: Floats = terms[0]
-        for term in terms[1:]:
-            out += term
-        return out
+        return np.asarray(reduce(np.add, terms))
 
     def slope(self, sums: Floats) -> Floats:
         """Return (3, ...) derivatives of a sum of distances by logs and z, from (3, ...) sums of scatters."""
@@ -305,20 +301,19 @@ class Fit:
             self.curvature[k, k] += _RIDGE
 
     def _add(self, pattern: Pattern, last: bool) -> None:
-        deviations = [self._deviations(pattern, group) for group in (0, 1)]
+        deviations = [  # (n, k, ...) from the means of the cells
+            self.values[pattern.seeds[:, None], group, blocks] - self.means[group, blocks]
+            for group, blocks in enumerate(pattern.blocks)
+        ]
         parts = self._parts(pattern)
         scatters = self._scatters(pattern, deviations)
         d, n = sum(pattern.runs), len(pattern.seeds)
-        q = parts[0].distance(scatters[0])
-        if len(parts) > 1:
-            q = q + parts[1].distance(scatters[1])
+        q = np.asarray(reduce(np.add, map(ScaleMatrix.distance, parts, scatters)))
         w = (1 + self.u * d) / (1 + self.u * q)
         self.boost = np.maximum(self.boost, 1 + 2 * self.u / (1 + self.u * d))
         for part, scatter in zip(parts, scatters, strict=True):
-            sums = np.zeros((3, *self.grid))
-            for k, each in enumerate(scatter):
-                if each is not None:
-                    sums[k] = np.einsum("n...,n...->...", w, each)
+            zero = np.zeros(self.grid)
+            sums = np.stack([zero if s is None else np.einsum("n...,n...->...", w, s) for s in scatter])
             slope = -0.5 * (part.slope(sums) + n * part.determinant_slope)
             self.gradient += np.einsum("jp...,j...->p...", part.slopes, slope)
             self.caution += congruence(0.5 * part.caution(sums, n), part.slopes)
@@ -336,16 +331,11 @@ class Fit:
                 self.pull[group, pattern.blocks[group]] += np.einsum("n...,nk...->k...", w, deviations[group])
                 self.weight[group, pattern.blocks[group]] += total
 
-    def _deviations(self, pattern: Pattern, group: int) -> Floats:
-        """Return (n, k, ...) deviations from the means of the cells."""
-        blocks = pattern.blocks[group]
-        return np.asarray(self.values[pattern.seeds[:, None], group, blocks] - self.means[group, blocks])
-
     def _scatters(self, pattern: Pattern, deviations: list[Floats]) -> list[Scatter]:
         """Return the (n, ...) squares and products of the seeds' normalized means, and of their contrasts."""
         means: list[Floats | None] = [None, None]
-        first: list[Floats | None] = [None, None, None]
-        rest: list[Floats | None] = [None, None, None]
+        first: Scatter = [None, None, None]
+        rest: Scatter = [None, None, None]
         for group, (x, k) in enumerate(zip(deviations, pattern.runs, strict=True)):
             if k:
                 means[group] = mean = x.sum(axis=1) / k**0.5 if k > 1 else x[:, 0]
@@ -357,8 +347,7 @@ class Fit:
             first[2] = means[0] * means[1]
             if pattern.aligned and pattern.runs[0] > 1:
                 rest[2] = (deviations[0] * deviations[1]).sum(axis=1) - first[2]
-        several = max(pattern.runs) > 1
-        return [(first[0], first[1], first[2]), *([(rest[0], rest[1], rest[2])] if several else [])]
+        return [first, rest] if max(pattern.runs) > 1 else [first]
 
     def _parts(self, pattern: Pattern) -> list[ScaleMatrix]:
         """Return the scale matrices of the seeds' means, and of their contrasts."""

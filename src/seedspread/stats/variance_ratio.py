@@ -98,14 +98,6 @@ class Posterior:
         mass = np.diff(below, prepend=0.0, append=1.0)
         return Posterior(center, scale, mass, max(self.tails, other.tails))
 
-    @staticmethod
-    def of_t(log_ratio: float, std_error: float, df: float) -> "Posterior":
-        """Return the confidence distribution of a t statistic."""
-        # The grid ends at 18 scales, and the tails of few degrees of freedom lie beyond 18 standard errors.
-        scale = std_error * max(1.0, -float(stdtrit(df, _BEYOND_GRID)) / _WIDTH)
-        below = stdtr(df, _EDGES * scale / std_error)
-        return Posterior(log_ratio, scale, np.diff(below, prepend=0.0, append=1.0), 0.0)
-
 
 def posterior(
     layout: Layout, values: Floats, floor: Floats, tails: Floats = TAILS, prior: Floats = PRIOR
@@ -215,7 +207,10 @@ class FromJackknife:
         return self.log_ratio + self.std_error * float(stdtrit(self.df, probability))
 
     def distribution(self) -> Posterior:
-        return Posterior.of_t(self.log_ratio, self.std_error, self.df)
+        # The grid ends at 18 scales, and the tails of few degrees of freedom lie beyond 18 standard errors.
+        scale = self.std_error * max(1.0, -float(stdtrit(self.df, _BEYOND_GRID)) / _WIDTH)
+        below = stdtr(self.df, _EDGES * scale / self.std_error)
+        return Posterior(self.log_ratio, scale, np.diff(below, prepend=0.0, append=1.0), 0.0)
 
 
 def difference(first: LogRatioEstimate, second: LogRatioEstimate) -> LogRatioEstimate:
@@ -290,10 +285,13 @@ def robust_ratios(
         if table.present.size:  # else there is no ratio
             designs.setdefault((table.present.tobytes(), table.present.shape, table.paired), []).append(k)
     for places in designs.values():
+        layout = Layout(tables[places[0]].present, tables[places[0]].paired)
         for start in range(0, len(places), BATCH):
             batch = places[start : start + BATCH]
-            for k, result in zip(batch, _solve([tables[k] for k in batch], level), strict=True):
-                out[k] = result
+            values, floors = zip(*((tables[k].values, tables[k].floor) for k in batch), strict=True)
+            solved = posterior(layout, np.stack(values), np.array(floors))
+            for k, found in zip(batch, solved, strict=True):
+                out[k] = _result(tables[k].blank, found.shifted(tables[k].offset), level)
     return out
 
 
@@ -373,12 +371,6 @@ def scale_of(group: Group) -> float:
     """Return the standard deviation within cells; that of the bulk if single runs dwarf all others."""
     bulk, whole = bulk_sd(group), float(group.within_variance**0.5)
     return bulk if 0 < bulk < _DWARFED * whole else whole
-
-
-def _solve(tables: list[_Table], level: float) -> list[RobustRatio]:
-    values, floor = np.stack([t.values for t in tables]), np.array([t.floor for t in tables])
-    found = posterior(Layout(tables[0].present, tables[0].paired), values, floor)
-    return [_result(t.blank, one.shifted(t.offset), level) for t, one in zip(tables, found, strict=True)]
 
 
 def _result(blank: RobustRatio, found: Posterior, level: float) -> RobustRatio:
