@@ -100,18 +100,6 @@ def modes_have_one_variance() -> Check:
     return all((probability or 0.0) >= 0.95 for probability in within), computed, numbers
 
 
-def gap_narrows() -> Check:
-    gap = values("car/cifar10 standard") - values("car/cifar10 low")
-    return bool(np.all(np.diff(gap) < 0)), "gaps " + ", ".join(f"{g:.1f}" for g in gap)
-
-
-def truncation_tracks_rate() -> Check:
-    rates = values("car/cifar10 standard")[:4]
-    ratios = values("gradient/cifar10 subtract") / values("gradient/cifar10 clamp")
-    pairs = ", ".join(f"{c}%: {r:.2f}" for c, r in zip(rates, ratios, strict=True))
-    return bool(np.all(np.diff(rates) < 0) and np.all(np.diff(ratios) < 0)), pairs
-
-
 def seeds_separate() -> Check:
     more, noise_p, computed = _components("cifar10")
     return more > 0 and noise_p > 0.05, computed, {"test": pitman_morgan(*_arms("cifar10"), 0.95)}
@@ -131,11 +119,6 @@ def rises_with_depth() -> Check:
     rest = (8 * values("stated/mean car svhn")[0] - rates.sum()) / 4
     listed = ", ".join(map(str, rates))
     return bool(rest >= rates[3]), f"layers 0 to 3: {listed}; 4 to 7 on average {rest:.1f}", {"rest": rest}
-
-
-def falls_on_cifar10() -> Check:
-    rates = values("car/cifar10 standard")
-    return bool(np.all(np.diff(rates) < 0)), ", ".join(map(str, rates))
 
 
 def holm_adjusted() -> Check:
@@ -172,11 +155,6 @@ def nearly_six() -> Check:
     return abs(ratio - 6) < 0.5, f"{ratio:.2f}", {"sd_ratio": ratio**0.5, "robust": robust}
 
 
-def gone_by_layer_2() -> Check:
-    ratios = values("gradient/cifar10 subtract") / values("gradient/cifar10 clamp")
-    return bool(abs(ratios[2] - 1) < 0.05), f"{ratios[2]:.2f}"
-
-
 def same_rows() -> Check:
     same = bool(np.array_equal(values("cifar10/subtract/detach"), values("cifar10-low/subtract/detach")))
     return same, "seven equal values" if same else "different values"
@@ -190,7 +168,7 @@ def _compared(claim: dict[str, Any]) -> Check:
 
 
 def _numbers(named: dict[str, str | list[str]]) -> dict[str, Any]:
-    """Return published values, and methods on them or on numbers that come before."""
+    """Return published values, and methods on them, or on numbers that come before; `each`: by entry."""
     found: dict[str, Any] = {}
     for name, what in named.items():
         if isinstance(what, str):
@@ -198,7 +176,12 @@ def _numbers(named: dict[str, str | list[str]]) -> dict[str, Any]:
             continue
         method, *on = what
         both = on if on[0] not in SETTINGS else [f"{on[0]}/{arm}" for arm in ("clamp", "subtract")]
-        found[name] = METHODS[method](*([found[x]] if x in found else values(x) for x in both))
+        arrays = [[found[x]] if x in found else values(x) for x in both]
+        if method.startswith("each "):
+            apply = METHODS[method.removeprefix("each ")]
+            found[name] = [apply(*([x] for x in entry)) for entry in zip(*arrays, strict=True)]
+        else:
+            found[name] = METHODS[method](*arrays)
     return found
 
 
@@ -305,9 +288,9 @@ class PaperCheck(Result):
 
 def _number(claimed: PrintedNumber) -> Finding:
     claim, method, printed, inputs = claimed.claim, claimed.method, claimed.text, claimed.inputs
+    section, where = claim["section"], claim["where"]
     if "missing" in claim:
-        place = (claim["section"], claim["where"], claim["what"])
-        return Finding(*place, printed, "-", "not derivable", claim["missing"])
+        return Finding(section, where, claim["what"], printed, "-", "not derivable", claim["missing"])
     label = "" if claimed.layer is None else f"layer {claimed.layer}"
     value, agrees = recompute(method, printed, inputs)
     verdict: ClaimVerdict = "reproduces" if agrees else "differs"
@@ -320,15 +303,11 @@ def _number(claimed: PrintedNumber) -> Finding:
             others = inputs if names is None else [series(name) for name in names]
             other_value, other_agrees = recompute(other, printed, others)
             if not other_agrees:
-                raise ValueError(f"{claim['where']}: {other} does not give {printed} either")
+                raise ValueError(f"{where}: {other} does not give {printed} either")
             of = "" if names is None else f" of {' and '.join(names)}"
             comment = f"{NAMES[other]}{of} gives {_like(printed, other_value)}; {comment}"
-    quantity = ", ".join(
-        part for part in (label, NAMES.get(method, method.replace("_", " ")), _of(claim)) if part
-    )
-    return Finding(
-        claim["section"], claim["where"], quantity, printed, _like(printed, value), verdict, comment
-    )
+    quantity = ", ".join(filter(None, (label, NAMES.get(method, method.replace("_", " ")), _of(claim))))
+    return Finding(section, where, quantity, printed, _like(printed, value), verdict, comment)
 
 
 def _of(claim: dict[str, Any]) -> str:

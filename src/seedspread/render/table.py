@@ -145,15 +145,8 @@ _FITS = (
     ("table*", "footnotesize", 108), ("table*", "scriptsize", 120),
 )  # fmt: skip
 _LINES = 45  # that a page holds
-_TEX = {
+_TEX = {char: f"\\{char}" for char in "{}&%$#_"} | {
     "\\": "\\textbackslash{}",
-    "{": "\\{",
-    "}": "\\}",
-    "&": "\\&",
-    "%": "\\%",
-    "$": "\\$",
-    "#": "\\#",
-    "_": "\\_",
     "~": "\\textasciitilde{}",
     "^": "\\textasciicircum{}",
     "<": "$<$",

@@ -70,8 +70,7 @@ def under_way(store: Store, studies: Sequence[RecordedStudy] = ()) -> str:
     if not beats:
         return ""
     recorded = load_studies(store)[0]
-    cells = [cell for study in recorded for cell in study.cells]
-    names = {key: f"{cell.name}, seed {seed}" for cell in cells for seed, key in cell.runs.items()}
+    names = {key: title for study in recorded for cell in study.cells for key, title in cell.titles.items()}
     ordered = [*(key for key in names if key in beats), *(key for key in beats if key not in names)]
     rows = [
         (names.get(key, key), beats[key].done, abridged(beats[key].where, _WHERE_WIDTH)) for key in ordered

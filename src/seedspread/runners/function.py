@@ -69,7 +69,7 @@ class PythonFunction:
     def from_name(cls, name: str, folder: Path) -> "PythonFunction":
         """Import `package.module:function` as a script in `folder` would; `RunnerError` if that fails."""
         path = os.path.abspath(folder)
-        return cls._of(_import(name, path), name, path, path, None)
+        return cls._of(imported(name, path), name, path, path, None)
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> "PythonFunction":
@@ -135,7 +135,7 @@ def _load(name: str, path: str, code: bytes | None, planned: Digests) -> Callabl
         function: Callable[..., Any] = cloudpickle.loads(code)  # from the process that started this one
         return function
     try:
-        function = _import(name, path)
+        function = imported(name, path)
     except RunnerError as error:
         raise RunFailedError(str(error)) from error.__cause__
     now, before = dict(source_of(function).parts), dict(planned)  # type: ignore[arg-type]
@@ -147,12 +147,6 @@ def _load(name: str, path: str, code: bytes | None, planned: Digests) -> Callabl
                 part=part,
             )
     return function
-
-
-def _import(name: str, path: str) -> Callable[..., Any]:
-    value = imported(name, path)
-    _checked(value, name)
-    return value  # type: ignore[no-any-return]
 
 
 def imported(name: str, path: str, what: str = "function") -> Any:
@@ -178,6 +172,8 @@ def imported(name: str, path: str, what: str = "function") -> Any:
             known = [key for key, one in vars(value).items() if what != "function" or inspect.isfunction(one)]
             raise RunnerError(f"{module_name} has no {what} {qualname!r}{did_you_mean(part, known)}")
         value = getattr(value, part)
+    if what == "function":
+        _checked(value, name)
     return value
 
 

@@ -79,21 +79,16 @@ def read_record(folder: str, name: str) -> dict[str, Any]:
     return values
 
 
-def damage_of_arrays(path: Path) -> str:
-    """Return what is wrong with a safetensors file's header and length; empty if nothing, or no file."""
-    try:
-        with open_file(path), safe_open(path, framework="numpy"):
-            return ""
-    except FileNotFoundError:
-        return ""
-    except (*UNREADABLE, SafetensorError) as error:
-        return f"{path} is damaged: {error}"
+def damage_of(path: Path) -> str:
+    """Return what is wrong with a safetensors file's header and length, or by a Parquet file's magic numbers.
 
-
-def damage_of_parquet(path: Path) -> str:
-    """Return what is wrong with a Parquet file by its magic numbers; empty if nothing, or no file."""
+    Empty if nothing is, or if there is no file.
+    """
     try:
         with open_file(path) as file:
+            if path.suffix == ".safetensors":
+                with safe_open(path, framework="numpy"):
+                    return ""
             size, begin = os.fstat(file.fileno()).st_size, file.read(4)
             file.seek(max(size - 8, 0))
             footer, end = int.from_bytes(file.read(4), "little"), file.read(4)
@@ -101,7 +96,7 @@ def damage_of_parquet(path: Path) -> str:
             return "" if whole else f"{path} is damaged: it is not whole"
     except FileNotFoundError:
         return ""
-    except OSError as error:
+    except (*UNREADABLE, SafetensorError) as error:
         return f"{path} is damaged: {error}"
 
 

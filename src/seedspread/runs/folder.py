@@ -41,8 +41,7 @@ from seedspread.runs.files import (
     UNREADABLE,
     NewerFormatError,
     RecordError,
-    damage_of_arrays,
-    damage_of_parquet,
+    damage_of,
     open_file,
     read_file,
     read_json,
@@ -243,12 +242,9 @@ class RunFolder:
 
     @property
     def could_be_a_run(self) -> bool:
-        names = (CONFIG, RESULT, BEGUN, FAILURE)
-        return (
-            self.path.is_dir()
-            and not self.path.is_symlink()
-            and (any((self.path / name).exists() for name in names) or any(self.path.glob("lease-*")))
-        )
+        is_folder = self.path.is_dir() and not self.path.is_symlink()
+        files = ((self.path / name).exists() for name in (CONFIG, RESULT, BEGUN, FAILURE))
+        return is_folder and (any(files) or any(self.path.glob("lease-*")))
 
     @property
     def has_predictions(self) -> bool:
@@ -256,7 +252,7 @@ class RunFolder:
 
     def damage(self) -> str:
         """Return what a quick look finds wrong with a finished run's arrays; empty if nothing."""
-        return damage_of_arrays(self.path / PREDICTIONS) or damage_of_parquet(self.path / HISTORY)
+        return damage_of(self.path / PREDICTIONS) or damage_of(self.path / HISTORY)
 
     def check_digest(self, name: str, provenance: Mapping[str, Any] | None = None) -> None:
         """Raise `RecordError` if a file differs from the run's record; older records have no digests."""
@@ -346,7 +342,7 @@ class RunFolder:
         except UNREADABLE:  # none yet, or damaged
             return None
 
-    def _provenance(self) -> dict[str, Any]:
+    def provenance_if_readable(self) -> dict[str, Any]:
         """Return the provenance of a finished run; empty if it cannot be read."""
         try:
             return read_record(str(self.path), PROVENANCE)
@@ -355,7 +351,7 @@ class RunFolder:
 
     def base_key(self) -> str | None:
         """Key without the content of input files; None if the run has none, or cannot be read."""
-        base = self._provenance().get("base_key")
+        base = self.provenance_if_readable().get("base_key")
         return base if isinstance(base, str) else None
 
     def provenance(self) -> dict[str, Any]:
@@ -363,7 +359,7 @@ class RunFolder:
 
     def inputs(self) -> dict[str, str]:
         """Input files of the finished run, with the checksums of their content."""
-        inputs = self._provenance().get("inputs")
+        inputs = self.provenance_if_readable().get("inputs")
         return inputs if isinstance(inputs, dict) else {}
 
     def seconds(self) -> float | None:
@@ -371,7 +367,7 @@ class RunFolder:
 
         Runs that were once trained together record their share as `worker_seconds`.
         """
-        values = self._provenance()
+        values = self.provenance_if_readable()
         return _amount(values.get("worker_seconds", values.get("seconds_since_last_start")))
 
     def history(self, columns: Sequence[str] | None = None) -> "pa.Table":
@@ -551,10 +547,8 @@ class RunFolder:
         """Delete what a killed run left half-written or undeleted."""
         leftovers = [*self.own_files(TEMPORARY), self.path / FAILURE]
         if self.is_done:
-            leftovers += [
-                *self.checkpoints(),
-                *(self.path / name for name in (HEARTBEAT, BEGUN, PROCESS, FAILED_ATTEMPT)),
-            ]
+            leftovers += self.checkpoints()
+            leftovers += [self.path / name for name in (HEARTBEAT, BEGUN, PROCESS, FAILED_ATTEMPT)]
         for leftover in leftovers:
             self.writing(partial(leftover.unlink, missing_ok=True))
 

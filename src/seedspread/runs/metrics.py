@@ -175,11 +175,7 @@ SCORED = {
 
 def scores(logits: NDArray[Any], labels: Labels) -> tuple[dict[str, float], dict[str, float]]:
     """Every metric that logits `(N, classes)` and labels `(N,)` give, and what chance scores on each."""
-    if (
-        len(labels) != len(logits)
-        or not len(labels)
-        or not 0 <= labels.min() <= labels.max() < logits.shape[1]
-    ):
+    if not 0 < len(labels) == len(logits) or not 0 <= labels.min() <= labels.max() < logits.shape[1]:
         raise ValueError(f"these labels, {labels.shape}, are not those of logits of shape {logits.shape}")
     scored = [s for s in SCORED.values() if logits.shape[1] >= s.classes]
     wide = logits.astype(np.float64)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seedspread.errors import SeedspreadError, printable, reason
-from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError, read_record
+from seedspread.runs.files import UNREADABLE, NewerFormatError, RecordError
 from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT, Heartbeat, RunFolder, RunFolderError
 from seedspread.runs.lease import LEASE_SECONDS, Holder, Lease, StalenessTracker, claim, newest
 from seedspread.runs.metrics import rate_from_histogram
@@ -70,29 +70,18 @@ def finished_runs(folder: Path, metrics: Sequence[str] = ()) -> tuple[list[Run],
 
 def correct_predictions(folders: list[str]) -> NDArray[np.bool_] | None:
     """(runs, N) which test examples each run got right; None unless all can be read and saw the same ones."""
-    found, ids = [], None
-    for folder in folders:
-        try:
-            own, correct = RunFolder(Path(folder)).correct()
-            if ids is not None and not np.array_equal(ids, own):
-                return None
-            ids = own
-            found.append(correct)
-        except (RecordError, IndexError, ValueError):
-            return None  # none, or damaged: no floor can be had from these runs
-    return np.stack(found) if found else None
+    try:
+        stored = [RunFolder(Path(folder)).correct() for folder in folders]
+    except (RecordError, IndexError, ValueError):
+        return None  # none, or damaged: no floor can be had from these runs
+    alike = all(np.array_equal(ids, stored[0][0]) for ids, _ in stored)
+    return np.stack([correct for _, correct in stored]) if stored and alike else None
 
 
 def devices(folders: Iterable[str]) -> Counter[str]:
     """Count runs by the device that their records name; those that name none have an empty name."""
-    found: Counter[str] = Counter()
-    for folder in folders:
-        try:
-            facts = read_record(folder, PROVENANCE)
-        except UNREADABLE:
-            facts = {}
-        found[str(facts.get("gpu") or facts.get("device") or "")] += 1
-    return found
+    records = (RunFolder(Path(folder)).provenance_if_readable() for folder in folders)
+    return Counter(str(facts.get("gpu") or facts.get("device") or "") for facts in records)
 
 
 # What a run has beside parameters and metrics; `dataset` may be a parameter as well.

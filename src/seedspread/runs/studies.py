@@ -222,10 +222,14 @@ class RecordedCell:
         """`margin_type = clamp, stability = detach`."""
         return setting_name(self.levels.items())
 
+    @property
+    def titles(self) -> dict[str, str]:
+        """Cell and seed of each run, by key."""
+        return {key: f"{self.name}, seed {seed}" for seed, key in self.runs.items()}
+
     def named(self, states: Mapping[str, RunState]) -> dict[str, RunState]:
         """States of its runs, each with its cell and seed as its name."""
-        names = {key: f"{self.name}, seed {seed}" for seed, key in self.runs.items()}
-        return {key: replace(states[key], name=name) for key, name in names.items()}
+        return {key: replace(states[key], name=title) for key, title in self.titles.items()}
 
 
 @dataclass(frozen=True)

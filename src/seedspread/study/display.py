@@ -64,13 +64,10 @@ def time_needed(found: Mapping[str, RunState], seconds: float | None, source: st
     done, failed = sum(states.count(state) for state in FINISHED), states.count("failed")
     missing = len(states) - failed - done
     again = f", {failed} failed (run --retry-failed tries these again)" if failed else ""
+    so_far = f"{done} of {counted_runs(len(states))} are done{again}."
     if not missing:
-        return (
-            f"{done} of {counted_runs(len(states))} are done{again}."
-            if failed
-            else f"All {counted_runs(done)} are done."
-        )
-    first = f"{done} of {counted_runs(len(states))} are done{again}. " if done or failed else ""
+        return so_far if failed else f"All {counted_runs(done)} are done."
+    first = f"{so_far} " if done or failed else ""
     if seconds is None:
         return f"{first}{counted_runs(missing)} to do. Time: {source}."
     cores = min(cores_here(), missing)

@@ -119,10 +119,8 @@ class LocalExecutor(Executor):
 
     def submit(self, items: Sequence[WorkItem]) -> Job:
         """Starts the workers, each with its GPUs; no more of them than GPUs allow."""
-        for runner, parameters in {
-            id(item.run.parameters): (item.runner, item.run.parameters) for item in items
-        }.values():
-            if why := runner.why_not_here(parameters):
+        for item in {id(item.run.parameters): item for item in items}.values():
+            if why := item.runner.why_not_here(item.run.parameters):
                 raise SeedspreadError(why)
         check_gpus(items, self.gpus_per_run, here=True)
         threads = max(item.threads for item in items)
@@ -290,19 +288,11 @@ def _died(code: int | None) -> str:
 
 
 def _work(items: Sequence[WorkItem], outbox: Connection, gpus: str | None) -> None:
-    """Be a worker; report at the end that nothing is left, or in which run it was asked to stop."""
-    stopped = _until_ended(items, outbox, gpus)
-    outbox.send(_THROUGH if stopped is None else stopped)
-    sys.exit(0 if stopped is None else 128 + signal.SIGTERM)
+    """Be a worker: take whatever run is free until everything has ended.
 
-
-def _until_ended(items: Sequence[WorkItem], outbox: Connection, gpus: str | None) -> AttemptResult | None:
-    """Take whatever run is free until everything has ended.
-
-    Return the run that it was asked to stop in, if it was.
-
-    Failures that cannot be written into the store go into the `outbox`. `gpus` is what its runs see as
-    `CUDA_VISIBLE_DEVICES`; None leaves it as it is.
+    The `outbox` gets failures that cannot be written into the store and, at the end, that nothing is left,
+    or in which run it was asked to stop. `gpus` is what its runs see as `CUDA_VISIBLE_DEVICES`; None leaves
+    it as it is.
     """
     if gpus is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus
@@ -316,21 +306,20 @@ def _until_ended(items: Sequence[WorkItem], outbox: Connection, gpus: str | None
     while left:
         result = next_attempt(store, left, tracker, orphaned)
         if result is not None:
-            if result.outcome == "stopped":
-                return result
-            unrecorded = result.outcome == "full" or (
+            if result.outcome in ("stopped", "full") or (
                 result.outcome == "failed" and not store.has_failed(result.key)
-            )
-            if unrecorded:
+            ):
                 outbox.send(result)
+            if result.outcome == "stopped":
+                sys.exit(128 + signal.SIGTERM)
             if result.outcome == "full":
-                return None
+                break
             if result.outcome in ("done", "failed"):
                 del left[result.key]
         orphaned()
         if left and result is None:
             time.sleep(_POLL_SECONDS)
-    return None
+    outbox.send(_THROUGH)
 
 
 def next_attempt(

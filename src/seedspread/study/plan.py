@@ -200,6 +200,7 @@ class Plan:
         for part in self.study.parts:
             values = {cell.levels: part.runner.values(cell.parameters) for cell in part.cells}
             cells = tuple(RecordedCell(dict(c), values[c], keys) for c, keys in runs[part.name].items())
+            own = {key for cell in cells for key in cell.runs.values()}
             studies.append(
                 RecordedStudy(
                     name=part.name,
@@ -209,11 +210,7 @@ class Plan:
                     runner=part.runner.name,
                     cells=cells,
                     metrics=part.metrics,
-                    accepted={
-                        planned: kept
-                        for planned, kept in self.accepted.items()
-                        if any(kept in cell.runs.values() for cell in cells)
-                    },
+                    accepted={planned: kept for planned, kept in self.accepted.items() if kept in own},
                     origin=part.origin,
                     sequential=self.sequential.get(part.name),
                     question=part.file.question,

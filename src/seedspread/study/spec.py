@@ -68,11 +68,8 @@ def _words(value: object) -> object:
         words = shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:
         raise ValueError(f"cannot be split into words: {error}; give a list of words") from None
-    if (
-        not isinstance(words, list | tuple)
-        or not words
-        or not all(isinstance(w, str) for w in words)
-        or not words[0]
+    if not (
+        isinstance(words, list | tuple) and words and words[0] and all(isinstance(w, str) for w in words)
     ):
         raise ValueError('must be a text or a list of words, such as "python train.py --seed {seed}"')
     if any("\0" in word for word in words):
@@ -387,11 +384,9 @@ def _cells(name: str, file: StudyFile) -> list[Cell]:
     cells = list(file.cells) or crossed
     if file.revisions:
         cells = [{REVISION: revision, **cell} for revision in file.revisions for cell in cells]
-    named = [frozenset((field, level_name(level)) for field, level in cell.items()) for cell in cells]
-    times = Counter(named)
-    repeated = [cell for cell, levels in zip(cells, named, strict=True) if times[levels] > 1]
-    if repeated:
-        raise StudyError(f"{name}: cells has {repeated[0]} twice")
+    _refuse_repeats(
+        f"{name}: cells", cells, lambda cell: frozenset((n, level_name(level)) for n, level in cell.items())
+    )
     for factor, level in (pair for cell in cells for pair in cell.items()):
         if not level_name(level):
             raise StudyError(
@@ -402,10 +397,10 @@ def _cells(name: str, file: StudyFile) -> list[Cell]:
     return [{**cell, REPEAT: number} for cell in cells for number in range(1, file.repeat + 1)]
 
 
-def _refuse_repeats(where: str, values: Sequence[Level]) -> None:
+def _refuse_repeats(where: str, values: Sequence[Any], name: Callable[[Any], object] = level_name) -> None:
     """Compare by name: a table could not distinguish 1 and 1.0, or 1 and "1"."""
-    times = Counter(map(level_name, values))
-    repeated = [value for value in values if times[level_name(value)] > 1]
+    times = Counter(map(name, values))
+    repeated = [value for value in values if times[name(value)] > 1]
     if repeated:
         raise StudyError(f"{where} has {repeated[0]!r} twice")
 

@@ -108,12 +108,7 @@ def studies_asked(
 def _failed_runs(store: Store, study: RecordedStudy) -> list[str]:
     """Return a note on runs that were killed or refused: they are not failures, and can be repeated."""
     left = {key for key in study.keys if store.has_failed(key) and not store.has_crashed(key)}
-    failed = {
-        key: f"{cell.name}, seed {seed}"
-        for cell in study.cells
-        for seed, key in cell.runs.items()
-        if key in left
-    }
+    failed = {key: title for cell in study.cells for key, title in cell.titles.items() if key in left}
     if not failed:
         return []
     named = "; ".join([*list(failed.values())[:_FAILED_NAMED], *["..."] * (len(failed) > _FAILED_NAMED)])

@@ -47,11 +47,7 @@ def executor_named(backend: str, options: dict[str, Any]) -> Executor:
         raise SeedspreadError(str(error)) from None
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
-        takers = [
-            engine
-            for engine, made in EXECUTORS.items()
-            if name in {field.name for field in fields(made) if field.init}
-        ]
+        takers = [engine for engine, made in EXECUTORS.items() if name in {f.name for f in fields(made)}]
         if backend not in takers:
             option = f"--{'slurm' if name == 'extra' else name.replace('_', '-')}"
             raise SeedspreadError(f"{option} is for --backend {' or '.join(takers)}; this is {backend}")
