@@ -33,13 +33,10 @@ from seedspread.cff.model import EMBEDDING_PARAMETERS, LayerLocal
 from seedspread.cff.training.fast_loss import FastLoss, Pairs, fast_loss
 from seedspread.cff.training.layerwise import (
     EpochSums,
+    KernelTrainer,
     LayerwiseModel,
     Norms,
-    Optimizer,
-    Trainer,
     layer_parameters,
-    optimiser_of,
-    parts_by_layer,
 )
 
 # Numbers of an attention matrix that a CPU's cache holds beside all else: 2 MB.
@@ -142,11 +139,6 @@ def slices(config: RunConfig, views: Tensor) -> tuple[Tensor, ...]:
     return torch.tensor_split(views, count, dim=1) if count > 1 else (views,)
 
 
-def parts(tensor: Tensor, size: int) -> tuple[Tensor, ...]:
-    """Split as `torch.split` does; a tensor that is not larger is returned as it is."""
-    return torch.split(tensor, size) if size < len(tensor) else (tensor,)
-
-
 def embed(images: Tensor, weights: EmbeddingWeights, patch: int, precision: torch.dtype) -> Tensor:
     """Turn images `(1, B, C, H, W)` into tokens `(1, B, T, d)`."""
     patches = images.unfold(3, patch, patch).unfold(4, patch, patch)  # (1, B, C, H/p, W/p, p, p)
@@ -195,10 +187,10 @@ class _Attention(torch.autograd.Function):
         batch, length, _, heads, width = qkv.shape
         mixed = torch.empty(batch, length, heads * width, dtype=qkv.dtype, device=qkv.device)
         # On a CPU as many as keep P in cache; elsewhere all. A product is the same in any batch of products.
-        at_once = max(1, _CACHED // (heads * length**2)) if qkv.device.type == "cpu" else batch
-        ctx.heads, ctx.images = heads, at_once
+        ctx.images = max(1, _CACHED // (heads * length**2)) if qkv.device.type == "cpu" else batch
+        ctx.heads = heads
         kept: list[Tensor] = []
-        for part, out in zip(parts(qkv, ctx.images), parts(mixed, ctx.images), strict=True):
+        for part, out in zip(qkv.split(ctx.images), mixed.split(ctx.images), strict=True):
             # (3, b h, T, w)
             q, k, v = part.permute(2, 0, 3, 1, 4).reshape(3, -1, length, width).unbind()
             k, v = k.mT, v.mT
@@ -215,7 +207,7 @@ class _Attention(torch.autograd.Function):
         width = dim // ctx.heads
         grad_qkv = grad_mixed.new_empty(batch, length, 3, ctx.heads, width)
         kept = iter(ctx.saved_tensors)
-        for part, out in zip(parts(grad_mixed, ctx.images), parts(grad_qkv, ctx.images), strict=True):
+        for part, out in zip(grad_mixed.split(ctx.images), grad_qkv.split(ctx.images), strict=True):
             q, k, v, p, o = (next(kept) for _ in range(5))
             grad_o = part.mT.reshape(o.shape)
             rows = (grad_o * o).sum(dim=1, dtype=torch.float32, keepdim=True).mT
@@ -229,20 +221,17 @@ class _Attention(torch.autograd.Function):
         return grad_qkv
 
 
-class FastTrainer(Trainer):
+class FastTrainer(KernelTrainer):
     """Trains a model whose parameters become views of stacks, `(L, 1, ...)`, that are folded at once."""
 
     features = FEATURES["fast"]
 
     def __init__(self, model: LayerwiseModel) -> None:
-        self.model = model
-        self._config = model.config
+        super().__init__(model)
         self._embedding, self._blocks = stacked_parameters(model.vit)
-        self._own = layer_parameters(model.vit)
         for parameter, data in self._views(self._embedding, self._blocks):
             parameter.data = data
-        self._optimiser = optimiser_of(self._config, [p for layer in self._own for p in layer])
-        self._scale = query_scale(self._config.model, self._blocks[0])
+        self._scale = query_scale(model.config.model, self._blocks[0])
 
     @staticmethod
     @torch.no_grad()
@@ -280,7 +269,7 @@ class FastTrainer(Trainer):
         self._hand_out(gradients)
         self._record(number, sums, pairs, losses)
         if update:
-            self._optimiser.step(self.clipped())
+            self._update()
 
     def _record(self, number: int, sums: EpochSums, pairs: Pairs, losses: Sequence[FastLoss]) -> None:
         loss = torch.stack([one.loss for one in losses])  # (L,), as are the next two
@@ -303,22 +292,19 @@ class FastTrainer(Trainer):
         self, embedding: Sequence[Tensor], blocks: Sequence[Tensor]
     ) -> Iterator[tuple[nn.Parameter, Tensor]]:
         """Pair the parameters with their parts: of the embedding `(1, ...)`, of blocks `(L, 1, ...)`."""
-        for parameter, stacked in zip(self._own[0], embedding, strict=False):
+        for parameter, stacked in zip(self._parameters[0], embedding, strict=False):
             yield parameter, stacked[0]
         for place, stacked in enumerate(blocks, -len(blocks)):
-            for layer, part in zip(self._own, stacked.squeeze(1).unbind(), strict=True):
+            for layer, part in zip(self._parameters, stacked.squeeze(1).unbind(), strict=True):
                 yield layer[place], part
 
     def _norms(self) -> Norms:
         """Return gradient norms (Eq. grad_norm), `(L,)`, on the device: of layers, of blocks alone."""
         each = torch.stack(torch._foreach_norm(self._optimiser.gradients()))
-        by_layer = torch.split(each, [len(layer) for layer in self._own])
+        by_layer = torch.split(each, [len(layer) for layer in self._parameters])
         norms = [torch.linalg.vector_norm(one) for one in by_layer]
         first = torch.linalg.vector_norm(by_layer[0][EMBEDDING_PARAMETERS:])
         return torch.stack(norms), torch.stack([first, *norms[1:]])
-
-    def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
-        return parts_by_layer(self._optimiser, self._own)
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:

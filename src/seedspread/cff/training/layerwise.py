@@ -32,31 +32,22 @@ from seedspread.errors import described
 _EPSILON = 1e-8
 
 
+@dataclass(eq=False)
 class Optimizer:
     """AdamW, Adam or SGD by torch's own fused functions, with a state that goes into a checkpoint by name.
 
     The classes of `torch.optim` make the same calls, but import torch's compiler first, which takes longer
     than loading torch itself and would be paid for by every worker and every short run.
-
-    Attributes:
-        factor: of the learning rate, as a schedule says.
     """
 
-    def __init__(
-        self,
-        parameters: Sequence[nn.Parameter],
-        learning_rate: float,
-        weight_decay: float,
-        betas: tuple[float, float] = (0.9, 0.999),
-        *,
-        kind: str = "adamw",
-        momentum: float = 0.0,
-        max_norm: float | None = None,
-    ) -> None:
-        self.parameters = parameters
-        self.learning_rate, self.weight_decay, self.betas = learning_rate, weight_decay, betas
-        self.kind, self.momentum, self.max_norm = kind, momentum, max_norm
-        self.factor = 1.0
+    parameters: Sequence[nn.Parameter]
+    learning_rate: float
+    weight_decay: float
+    betas: tuple[float, float] = (0.9, 0.999)
+    kind: str = "adamw"
+    momentum: float = 0.0
+    max_norm: float | None = None
+    factor: float = 1.0  # of the learning rate, as a schedule says
 
     @cached_property
     def _state(self) -> dict[str, list[Tensor]]:
@@ -361,14 +352,6 @@ def layer_parameters(model: LayerLocal) -> list[list[nn.Parameter]]:
     return [list(layer.parameters()) for layer in model.layers]
 
 
-def parts_by_layer(
-    optimiser: Optimizer, layers: Sequence[Sequence[nn.Parameter]]
-) -> list[tuple[Optimizer, slice]]:
-    """Return the one optimizer of all layers, with the range of each layer's parameters in it."""
-    ends = accumulate((len(layer) for layer in layers), initial=0)
-    return [(optimiser, slice(*bounds)) for bounds in pairwise(ends)]
-
-
 def learning_rate_factor(training: TrainingConfig, epochs: float) -> float:
     """Return what the learning rate is multiplied by after so many epochs, part of one included."""
     warmup = training.warmup_epochs
@@ -418,10 +401,6 @@ class Trainer(ABC):
     def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
         """Return each layer's optimizer, and which of its parameters are the layer's."""
 
-    def clipped(self) -> list[slice]:
-        """Return which parameters of an optimizer that all layers share are of one layer."""
-        return [own for _, own in self.optimiser_parts()]
-
     def state_dict(self) -> dict[str, Tensor]:
         """Return the optimizers' part of a run's checkpoint."""
         return {
@@ -445,6 +424,23 @@ class Trainer(ABC):
     ) -> PairStatistics:
         """Return what a layer's loss would see of the positive pairs of its features."""
         return pair_statistics(features, labels, margin)
+
+
+class KernelTrainer(Trainer):
+    """Has one optimizer for all layers: none sees another's step before the next batch."""
+
+    def __init__(self, model: LayerwiseModel) -> None:
+        self.model = model
+        self._parameters = layer_parameters(model.vit)
+        self._optimiser = optimiser_of(model.config, [p for layer in self._parameters for p in layer])
+
+    def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
+        ends = accumulate(map(len, self._parameters), initial=0)
+        return [(self._optimiser, slice(*bounds)) for bounds in pairwise(ends)]
+
+    def _update(self) -> None:
+        """Make a step, in which each layer's gradient is clipped by itself."""
+        self._optimiser.step([own for _, own in self.optimiser_parts()])
 
 
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:

@@ -20,15 +20,7 @@ from seedspread.cff.loss import HISTOGRAM_BINS, PairStatistics
 from seedspread.cff.margins import LossSpec
 from seedspread.cff.model import EMBEDDING_PARAMETERS
 from seedspread.cff.presets import ConfigError
-from seedspread.cff.training.layerwise import (
-    EpochSums,
-    LayerwiseModel,
-    Optimizer,
-    Trainer,
-    layer_parameters,
-    optimiser_of,
-    parts_by_layer,
-)
+from seedspread.cff.training.layerwise import EpochSums, KernelTrainer, LayerwiseModel
 from seedspread.cff.training.native import NativeError, build, require_bf16
 
 
@@ -176,15 +168,12 @@ class NativeLoss:
         return found
 
 
-class NativeTrainer(Trainer):
+class NativeTrainer(KernelTrainer):
     features = FEATURES["native"]
 
     def __init__(self, model: LayerwiseModel) -> None:
-        self.model = model
-        self._parameters = layer_parameters(model.vit)
+        super().__init__(model)
         self._layers = layers_of(model)
-        # No layer sees another's step before the next batch, so one step moves them all.
-        self._optimiser = optimiser_of(model.config, [p for layer in self._parameters for p in layer])
 
     @classmethod
     def prepare(cls, config: RunConfig) -> None:
@@ -219,11 +208,8 @@ class NativeTrainer(Trainer):
             sums.add_layer(number_of, number, found.loss, both, rate, found.histogram)
             x = x if passed.output is None else passed.output
         if update:
-            self._optimiser.step(self.clipped())
+            self._update()
         sums.end_batch(pairs, len(batch.labels))
-
-    def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
-        return parts_by_layer(self._optimiser, self._parameters)
 
     @staticmethod
     def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
