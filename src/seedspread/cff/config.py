@@ -6,7 +6,7 @@ from importlib.resources import files
 from types import FunctionType
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, field_validator, model_validator
 
 from seedspread.cff.datasets import DATASETS, DEFAULT, is_dotted, is_npz, is_own
 from seedspread.errors import one_of, short
@@ -161,15 +161,21 @@ class DataConfig(FrozenConfig):
         return PIPELINES[augment] if isinstance(augment, str) else augment
 
 
-def _known(value: Any, field: str, names: tuple[str, ...]) -> str:
-    """Return the name of something that is known, or of user code; a class or function gives its name."""
-    if isinstance(value, type | FunctionType) and "<" not in value.__qualname__:
-        return f"{value.__module__}:{value.__qualname__}"
-    if not isinstance(value, str):
-        raise ValueError(f"{field} must be a name, or a class or function of a module; got {short(value)}")
-    if not is_dotted(value):
-        one_of(field, value, names)
-    return value
+def _known(field: str, *names: str) -> BeforeValidator:
+    """Take one of these names, or one of user code, which a class or function of a module stands for too."""
+
+    def name_of(value: Any) -> str:
+        if isinstance(value, type | FunctionType) and "<" not in value.__qualname__:
+            return f"{value.__module__}:{value.__qualname__}"
+        if not isinstance(value, str):
+            raise ValueError(
+                f"{field} must be a name, or a class or function of a module; got {short(value)}"
+            )
+        if not is_dotted(value):
+            one_of(field, value, names)
+        return value
+
+    return BeforeValidator(name_of)
 
 
 # Stands in a config for layers and losses that are given from Python.
@@ -196,7 +202,7 @@ class ModelConfig(FrozenConfig):
         heads: attention heads.
     """
 
-    architecture: str = "vit"
+    architecture: Annotated[str, _known("architecture", "vit", "convnet", "mlp", GIVEN)] = "vit"
     image_size: int | tuple[int, int] = DEFAULT.image_size
     channels: int = Field(default=DEFAULT.channels, ge=1, le=1024)
     patch_size: int = Field(default=4, ge=1, le=4096)
@@ -215,11 +221,6 @@ class ModelConfig(FrozenConfig):
             sizes = f"from 1 to {_LARGEST_SIDE} pixels, or such a height and width, as '24x32'"
             raise ValueError(f"must be {sizes}; got {short(value)}")
         return sides[0] if sides[0] == sides[-1] else (sides[0], sides[1])
-
-    @field_validator("architecture", mode="before")
-    @classmethod
-    def _known_architecture(cls, value: object) -> str:
-        return _known(value, "architecture", ("vit", "convnet", "mlp", GIVEN))
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -277,10 +278,12 @@ class ObjectiveConfig(FrozenConfig):
             case.
     """
 
-    loss: str = "supcon"
+    loss: Annotated[str, _known("loss", "supcon", "goodness", "local_cross_entropy", GIVEN)] = "supcon"
     threshold: Positive = 2.0
     temperature: Positive = 0.15
-    margin_type: str = "clamp"
+    margin_type: Annotated[str, _known("margin_type", "none", "clamp", "soft_clamp", "subtract", "shift")] = (
+        "clamp"
+    )
     margin_first: NotNegative = 0.4
     margin_last: NotNegative = 0.1
     margin_schedule: Literal["linear", "parabolic", "cosine", "exponential"] = "linear"
@@ -290,16 +293,6 @@ class ObjectiveConfig(FrozenConfig):
     stability: Literal["detach", "direct"] = "detach"
     reduction: Literal["mean", "sum"] = "mean"
     positives: Literal["class", "superclass"] = "class"
-
-    @field_validator("loss", mode="before")
-    @classmethod
-    def _known_loss(cls, value: object) -> str:
-        return _known(value, "loss", ("supcon", "goodness", "local_cross_entropy", GIVEN))
-
-    @field_validator("margin_type", mode="before")
-    @classmethod
-    def _known_margin(cls, value: object) -> str:
-        return _known(value, "margin_type", ("none", "clamp", "soft_clamp", "subtract", "shift"))
 
     @model_validator(mode="after")
     def _margins_fit(self) -> Self:
@@ -493,14 +486,10 @@ class RunConfig(FrozenConfig):
         return self.data if split is None else self.data.model_copy(update={"split_seed": split})
 
     @model_validator(mode="after")
-    def _has_colors(self) -> Self:
+    def _parts_fit(self) -> Self:
         colored = [step.op for step in self.data.pipeline if isinstance(step, ColorJitter | RandAugment)]
         if colored and self.model.channels not in (1, 3):
             raise ValueError(f"{colored[0]} is for images of 1 or 3 channels; got {self.model.channels}")
-        return self
-
-    @model_validator(mode="after")
-    def _warms_up_in_time(self) -> Self:
         warmups = {
             "training.warmup_epochs": self.training.warmup_epochs,
             "objective.margin_warmup_epochs": self.objective.margin_warmup_epochs,
@@ -509,6 +498,15 @@ class RunConfig(FrozenConfig):
             if epochs > self.training.epochs:
                 raise ValueError(
                     f"{name} must be at most training.epochs, {self.training.epochs}; got {epochs:g}"
+                )
+        if self.training.select == "best_val_loss" and self.objective.loss != "supcon":
+            raise ValueError(f"select = 'best_val_loss' needs loss = 'supcon'; got {self.objective.loss!r}")
+        if self.objective.positives == "superclass":
+            known = [name for name, info in DATASETS.items() if info.superclasses]
+            if self.data.name not in known or self.data.labels != "fine":
+                raise ValueError(
+                    f"positives = 'superclass' is for {' and '.join(known)} with labels = 'fine'; got "
+                    f"{self.data.name} with labels = {self.data.labels!r}"
                 )
         return self
 
@@ -529,23 +527,6 @@ class RunConfig(FrozenConfig):
                 )
             plain = self.runtime.model_copy(update={"implementation": "plain"})
             object.__setattr__(self, "runtime", plain)  # so that it is recorded
-        return self
-
-    @model_validator(mode="after")
-    def _selects_by_pairs(self) -> Self:
-        if self.training.select == "best_val_loss" and self.objective.loss != "supcon":
-            raise ValueError(f"select = 'best_val_loss' needs loss = 'supcon'; got {self.objective.loss!r}")
-        return self
-
-    @model_validator(mode="after")
-    def _has_superclasses(self) -> Self:
-        if self.objective.positives == "superclass":
-            known = [name for name, info in DATASETS.items() if info.superclasses]
-            if self.data.name not in known or self.data.labels != "fine":
-                raise ValueError(
-                    f"positives = 'superclass' is for {' and '.join(known)} with labels = 'fine'; got "
-                    f"{self.data.name} with labels = {self.data.labels!r}"
-                )
         return self
 
     def with_runtime(self, **values: int) -> Self:
