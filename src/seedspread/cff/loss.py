@@ -492,8 +492,10 @@ class SupConLoss(LocalLoss):
             a scalar, float32 or better; with `return_statistics`, the scalar and the statistics.
         """
         check_batch(features, labels)
-        if self.check_finite:
-            _check_finite(features)
+        if self.check_finite and len(bad := (~features.isfinite()).any(dim=1).nonzero()):
+            raise ValueError(
+                f"features: {len(bad)} of {len(features)} rows are not finite, the first is row {int(bad[0])}"
+            )
         labels = labels.to(features.device)
         groups = LabelGroups.of(labels)
         observers = self._observers if self.training else []
@@ -529,12 +531,8 @@ class SupConLoss(LocalLoss):
         return loss_from_similarities(s, positive, self.spec)
 
     def extra_repr(self) -> str:
-        spec = self.spec
-        return (
-            f"temperature={spec.temperature}, margin={spec.margin}, margin_type={spec.margin_type!r}, "
-            f"stability={spec.stability!r}, reduction={spec.reduction!r}, "
-            f"implementation={self.implementation!r}"
-        )
+        names = ("temperature", "margin", "margin_type", "stability", "reduction", "implementation")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
 
 def check_batch(features: Tensor, labels: Tensor) -> None:
@@ -564,14 +562,6 @@ def unit_vectors(features: Tensor) -> Tensor:
 
 def at_least_float32(features: Tensor) -> Tensor:
     return features.to(torch.promote_types(features.dtype, torch.float32))
-
-
-def _check_finite(features: Tensor) -> None:
-    bad = (~features.isfinite()).any(dim=1).nonzero()
-    if len(bad):
-        raise ValueError(
-            f"features: {len(bad)} of {len(features)} rows are not finite, the first is row {int(bad[0])}"
-        )
 
 
 @torch.no_grad()

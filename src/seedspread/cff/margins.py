@@ -140,9 +140,11 @@ MARGIN_TYPES = tuple(_TYPES)
 
 def margin_named(kind: "MarginType", m: float = 0.0, sharpness: float = 20.0) -> Margin:
     """Return the margin of a kind: a name, a subclass of `Margin`, or an object of one, with its fields."""
-    margin: Any = kind
-    if isinstance(kind, str):
-        margin = _TYPES.get(kind) or _of_user(kind)
+    margin: Any = _TYPES.get(kind, kind) if isinstance(kind, str) else kind
+    if isinstance(margin, str):
+        from seedspread.cff.user_code import named  # noqa: PLC0415 - only a margin of one's own needs it
+
+        margin = named(margin)
     is_class = isinstance(margin, type) and issubclass(margin, Margin)
     if not (is_class or isinstance(margin, Margin)):
         raise RunnerError(
@@ -156,12 +158,6 @@ def margin_named(kind: "MarginType", m: float = 0.0, sharpness: float = 20.0) ->
             f"dataclass with defaults ({described(error)})"
         ) from error
     return placed
-
-
-def _of_user(name: str) -> Any:
-    from seedspread.cff.user_code import named  # noqa: PLC0415 - only a margin of one's own needs it
-
-    return named(name)
 
 
 MarginType: TypeAlias = str | type[Margin] | Margin
@@ -200,12 +196,9 @@ class LossSpec:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise TypeError(f"{name} must be a number; got {value!r}")
-        if not (math.isfinite(self.temperature) and self.temperature > 0):
-            raise ValueError(f"temperature must be a positive number; got {self.temperature!r}")
-        if not (math.isfinite(self.margin) and self.margin >= 0):
-            raise ValueError(f"margin must be a number >= 0; got {self.margin!r}")
-        if not (math.isfinite(self.margin_sharpness) and self.margin_sharpness > 0):
-            raise ValueError(f"margin_sharpness must be a positive number; got {self.margin_sharpness!r}")
+        _check_positive("temperature", self.temperature)
+        _check_not_negative("margin", self.margin)
+        _check_positive("margin_sharpness", self.margin_sharpness)
         if not isinstance(self.margin_type, str):
             _ = self.of_positives  # refuses what is no margin
         elif ":" not in self.margin_type:
@@ -217,6 +210,16 @@ class LossSpec:
     def of_positives(self) -> Margin:
         """The margin, applied to positive pairs."""
         return margin_named(self.margin_type, self.margin, self.margin_sharpness)
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} must be a positive number; got {value!r}")
+
+
+def _check_not_negative(name: str, value: float) -> None:
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be a number >= 0; got {value!r}")
 
 
 # Each shape gives the margin at x = l / (L - 1), from x = 0 (m_0) to x = 1 (m_last), with exponent k.
@@ -254,11 +257,9 @@ def margin_schedule(
     one_of("shape", shape, SCHEDULES)
     if layers < 1:
         raise ValueError(f"layers must be at least 1; got {layers!r}")
-    for name, value in (("first", first), ("last", last)):
-        if not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} must be a number >= 0; got {value!r}")
-    if not (math.isfinite(exponent) and exponent > 0):
-        raise ValueError(f"exponent must be a positive number; got {exponent!r}")
+    _check_not_negative("first", first)
+    _check_not_negative("last", last)
+    _check_positive("exponent", exponent)
     if shape == "exponential" and min(first, last) == 0:
         raise ValueError(f"an exponential schedule needs first > 0 and last > 0; got {first!r} and {last!r}")
     if layers == 1:

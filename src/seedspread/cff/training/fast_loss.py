@@ -155,7 +155,8 @@ def _loss_of_tile(s: Tensor, tile: _Tile, spec: LossSpec) -> tuple[Tensor, Tenso
     residual = 1 - p.sum(dim=2, keepdim=True) if spec.stability == "direct" else None
     grad_s = p.mul_(tile.weights)
     if residual is not None:
-        _through_maximum(grad_s, logits, tile.weights * residual)
+        # What rounding leaves of w (1 - sum p) goes to the row's maximum; a saturated one takes nothing.
+        grad_s.scatter_add_(2, logits.argmax(dim=2, keepdim=True), tile.weights * residual)
     grad_s.addcmul_(tile.pulls, tile.pull_weights, value=-1)
     if slope is not None:
         grad_s.mul_(slope)
@@ -169,11 +170,6 @@ def _apply(margin: Margin, s: Tensor, tile: _Tile) -> Tensor | None:
     slope = margin.slope(s)
     torch.where(tile.positive, margin.modified(s), s, out=s)
     return None if slope is None else slope.masked_fill_(tile.others, 1)
-
-
-def _through_maximum(grad_s: Tensor, logits: Tensor, residual: Tensor) -> None:
-    """Send what rounding leaves of w (1 - sum p) to the row's maximum; a saturated one takes nothing."""
-    grad_s.scatter_add_(2, logits.argmax(dim=2, keepdim=True), residual)
 
 
 class _Rows(NamedTuple):
