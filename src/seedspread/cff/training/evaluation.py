@@ -1,8 +1,10 @@
 """After stage 1: features of the frozen encoder, linear probes (stage 2), final diagnostics, the result."""
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -103,20 +105,14 @@ class Probe:
     def __init__(self, config: RunConfig, dataset: Dataset, features: Features, repeat: int) -> None:
         order, augment = probe_seeds(config.seeds.stream("probe"), repeat)
         device = dataset.train.images.device
-        last = config.model.depth - 1
-        layers = range(config.model.depth) if config.probe.layers == "all" else range(last, last + 1)
-        self._layers = layers
+        layers = range(config.model.depth)
+        self._layers = layers if config.probe.layers == "all" else layers[-1:]
         self._features = features
         self._dataset = dataset
         self._cached = config.probe.features == "cached"
-        made = (
-            config,
-            len(dataset.classes),
-            repeat,
-            {layer: features.model.vit.widths[layer] for layer in layers},
-        )
-        self._heads = _heads(*made).to(device)
-        self._best = _heads(*made).to(device)
+        widths = {layer: features.model.vit.widths[layer] for layer in self._layers}
+        self._heads = _heads(config, len(dataset.classes), repeat, widths).to(device)
+        self._best = copy.deepcopy(self._heads)
         self._optimiser = Optimizer(
             list(self._heads.parameters()), config.probe.learning_rate, config.probe.weight_decay
         )
@@ -129,13 +125,16 @@ class Probe:
             order_seed=order,
             augment_seed=augment,
         )
-        self.best_accuracy = torch.full((len(layers),), -1.0, dtype=torch.float64)
-        self.best_epoch = torch.zeros(len(layers), dtype=torch.int64)
+        self.best_accuracy = torch.full((len(widths),), -1.0, dtype=torch.float64)
+        self.best_epoch = torch.zeros(len(widths), dtype=torch.int64)
 
     def steps(self, epoch: int, start: int) -> Iterator[int]:
         """Train on the epoch's batches from number `start` on; yield the number of each."""
         for number, (inputs, labels) in enumerate(self._batches(epoch, start), start):
-            self._step(inputs, labels)
+            self._optimiser.zero_grad()
+            losses = [cross_entropy(head(x), labels) for head, x in zip(self._heads, inputs, strict=True)]
+            torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
+            self._optimiser.step()
             yield number
 
     def _batches(self, epoch: int, start: int) -> Iterator[tuple[list[Tensor], Tensor]]:
@@ -146,12 +145,6 @@ class Probe:
         else:
             for batch in self._loader.epoch(epoch, start):
                 yield self._features.encode(batch.images), batch.labels
-
-    def _step(self, inputs: list[Tensor], labels: Tensor) -> None:
-        self._optimiser.zero_grad()
-        losses = [cross_entropy(head(x), labels) for head, x in zip(self._heads, inputs, strict=True)]
-        torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
-        self._optimiser.step()
 
     def is_finite(self) -> bool:
         return all(bool(p.isfinite().all()) for p in self._heads.parameters())
@@ -199,15 +192,11 @@ class Probe:
 
 def _heads(config: RunConfig, classes: int, repeat: int, widths: dict[int, int]) -> nn.ModuleList:
     """Return a classifier per probed layer, whose widths are given, each from a seed of its own."""
-    stream = config.seeds.stream("probe")
-
-    def head(width: int) -> nn.Module:
-        return nn.Sequential(nn.LayerNorm(width), nn.Linear(width, classes))
-
-    return nn.ModuleList(
-        drawn_from(head_seed(stream, repeat, layer), lambda width=width: head(width))  # type: ignore[misc]
-        for layer, width in widths.items()
-    )
+    stream, heads = config.seeds.stream("probe"), nn.ModuleList()
+    for layer, width in widths.items():
+        linear = drawn_from(head_seed(stream, repeat, layer), partial(nn.Linear, width, classes))
+        heads.append(nn.Sequential(nn.LayerNorm(width), linear))
+    return heads
 
 
 # Features of all images this alike are one point.

@@ -57,7 +57,8 @@ class TrainingLoop:
                 self._train_encoder(optimiser)
             self._pause()  # a wish to stop is heard before the features of all images are computed
             self._train_probes()
-            result = self._finish()
+            trainer, batches = trainer_of(self._run.model), self._run.training_batches()
+            result = self._run.finish(final_diagnostics(trainer, self._run.model, batches))
         except Exception as error:
             self._run.close(error)
             raise
@@ -92,11 +93,6 @@ class TrainingLoop:
                 values = {"validation_accuracy": run.end_probe_epoch()}
                 self._callback.on_epoch("probe", repeat * config.epochs + epoch, values)
             run.end_probe()
-
-    def _finish(self) -> RunResult:
-        model = self._run.model
-        diagnostics = final_diagnostics(trainer_of(model), model, self._run.training_batches())
-        return self._run.finish(diagnostics)
 
     def _pause(self, optimiser: Callable[[], dict[str, Tensor]] = dict) -> None:
         """After every batch, write a checkpoint when one is due and stop when asked to."""
@@ -333,7 +329,10 @@ def _seconds_per_image(config: RunConfig, threads: int) -> float:
     images = min(config.training.batch_size, max(_IMAGES, _ENOUGH // _size(config)))
     classes = len(dataset_info(config.data.name).classes)
     model = LayerwiseModel(config, model_of(config, classes).to(device))
-    batch = _random_batch(config, model.views, images, classes, device)
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randn(model.views * images, *config.model.image_shape, generator=generator).to(device)
+    labels = torch.arange(images).remainder(classes).repeat(model.views).to(device)
+    batch = Batch(pixels, labels, torch.arange(images))
     trainer, sums = trainer_of(model), EpochSums.empty(config.model.depth, device)
     clock = time.thread_time if device.type == "cpu" and threads == 1 else time.perf_counter
     times = []
@@ -343,10 +342,3 @@ def _seconds_per_image(config: RunConfig, threads: int) -> float:
         float(sums.loss.sum())  # waits for a device that works on its own
         times.append(clock() - start)
     return median(times) / images
-
-
-def _random_batch(config: RunConfig, views: int, images: int, classes: int, device: torch.device) -> Batch:
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.randn(views * images, *config.model.image_shape, generator=generator).to(device)
-    labels = torch.arange(images).remainder(classes).repeat(views).to(device)
-    return Batch(pixels, labels, torch.arange(images))

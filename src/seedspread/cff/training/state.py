@@ -115,22 +115,6 @@ def _at_most(images: int, per_class: int | None, classes: int) -> float:
 _LEAST = 0.02
 
 
-class Pace:
-    """A run's time since it was last started, when the share `begun_at` of its work was done."""
-
-    def __init__(self, begun_at: float = 0.0) -> None:
-        self._begun_at, self._start = begun_at, time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._start
-
-    def whole(self, done: float) -> float | None:
-        """Return what the whole run will take at this pace; None as long as too little is done."""
-        gained = done - self._begun_at
-        return self.seconds / gained if gained >= _LEAST else None
-
-
 def save_checkpoint(folder: RunFolder, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     write_checkpoint(folder, _packed(folder.key, state, tensors))
 
@@ -163,7 +147,6 @@ class TrainingRun:
         seed: the study's name for it; the config's by default.
         threads: CPU threads, the same through every resume.
         sums: of the epoch so far.
-        pace: how fast it is.
     """
 
     def __init__(
@@ -195,7 +178,8 @@ class TrainingRun:
         self._probe: Probe | None = None
         self._finished_probes: dict[str, Tensor] = {}
         self._written = time.monotonic()
-        self.pace = Pace()
+        # When it was last started, and the share of its work that was done then.
+        self._start, self._done_before = time.monotonic(), 0.0
 
     def _usual_threads(self) -> int:
         """Return the parent's, if this run continues it: with others, the last bits would differ."""
@@ -205,12 +189,9 @@ class TrainingRun:
 
     def heartbeat(self) -> Heartbeat:
         """Report how far and how fast it is."""
-        return Heartbeat(
-            done=self._done,
-            where=self.position.words(self.config),
-            spent=self.pace.seconds,
-            seconds=self.pace.whole(self._done),
-        )
+        spent, gained = time.monotonic() - self._start, self._done - self._done_before
+        seconds = spent / gained if gained >= _LEAST else None
+        return Heartbeat(self._done, self.position.words(self.config), spent, seconds)
 
     @property
     def _done(self) -> float:
@@ -394,7 +375,7 @@ class TrainingRun:
             return {}
         try:
             optimiser = self._restore_from(*newest)
-            self.pace = Pace(self._done)
+            self._start, self._done_before = time.monotonic(), self._done
             return optimiser
         except UNREADABLE as error:
             where = self.folder.path
