@@ -135,7 +135,7 @@ def load_run(
         load_module("layers", model.layers, tensors)
         load_module("head", model.head, tensors)
         mean, std, classes = (tuple(header[name]) for name in ("mean", "std", "classes"))
-    except (*UNREADABLE, RuntimeError) as error:
+    except UNREADABLE as error:
         first = str(error).partition("\n")[0]
         raise RecordError(f"{run.path}: its model does not fit its config ({first})") from error
     place = choose_device(device or recorded) if device or is_available(recorded) else torch.device("cpu")

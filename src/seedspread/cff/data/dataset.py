@@ -50,23 +50,15 @@ class FormatError(Exception):
 
 def read_cifar(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple[Images, Labels]:
     """Read CIFAR's binary version: a label byte, or a coarse and a fine one, then red, green and blue."""
-    if not info.coarse_classes:
-        return _cifar(contents[0], info, 1, label_at=0, classes=len(info.classes))
-    coarse = labels == "coarse"
-    count = len(info.coarse_classes if coarse else info.classes)
-    return _cifar(contents[0], info, 2, label_at=0 if coarse else 1, classes=count)
-
-
-def _cifar(
-    content: bytes, info: DatasetInfo, label_bytes: int, label_at: int, classes: int
-) -> tuple[Images, Labels]:
+    content, label_bytes = contents[0], 2 if info.coarse_classes else 1
+    coarse = label_bytes == 2 and labels == "coarse"
     record = label_bytes + info.channels * info.stored_size**2
     if not content or len(content) % record:
         raise FormatError(f"it ends in the middle of an image ({len(content):,} bytes, {record:,} per image)")
     rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, record)
-    labels = rows[:, label_at].astype(np.int64)
-    _check_range(labels, classes)
-    return rows[:, label_bytes:].reshape(-1, info.channels, info.stored_size, info.stored_size), labels
+    numbers = rows[:, 0 if coarse else label_bytes - 1].astype(np.int64)
+    _check_range(numbers, len(info.coarse_classes if coarse else info.classes))
+    return rows[:, label_bytes:].reshape(-1, info.channels, info.stored_size, info.stored_size), numbers
 
 
 def read_svhn(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple[Images, Labels]:

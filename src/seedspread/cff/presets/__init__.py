@@ -118,7 +118,8 @@ def _set(values: dict[str, Any], setting: str) -> None:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
             raise ConfigError(f"--set {setting}: {part} has no fields")
-    values[path[-1]] = _value(text.strip())
+    text = text.strip()  # a TOML value where it is one, else the text itself; `none` unsets
+    values[path[-1]] = None if text.lower() == "none" else toml_value(text)
 
 
 def _path(field: str) -> list[str]:
@@ -129,11 +130,6 @@ def _path(field: str) -> list[str]:
         raise ConfigError(str(error)) from None
     except RunnerError:
         return field.split(".")  # `check` reports an unknown field
-
-
-def _value(text: str) -> Any:
-    """A TOML value where it is one, else the text itself; `none` unsets."""
-    return None if text.lower() == "none" else toml_value(text)
 
 
 def _explain(error: ValidationError) -> str:

@@ -166,12 +166,10 @@ def _stage_1(config: RunConfig, fingerprint: str) -> dict[str, Any]:
 
 
 def _refuse_unlike(what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    unlike = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
-    if unlike:
-        name = unlike[0]
-        raise ConfigError(
-            f"{what}: {name} is {theirs.get(name)} there and {ours.get(name)} here; it must be the same"
-        )
+    for name in {**theirs, **ours}:
+        there, here = theirs.get(name), ours.get(name)
+        if there != here:
+            raise ConfigError(f"{what}: {name} is {there} there and {here} here; it must be the same")
 
 
 def load_encoder(vit: LayerLocal, parent: RunFolder) -> None:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -191,8 +191,7 @@ def _compile(compiler: Path, path: Path) -> Built:
         part.chmod(0o700)
         _check_that_it_loads(part)
         digest = hashlib.sha256(part.read_bytes()).hexdigest()
-    known = asdict(built) | {"sha256": digest}
-    del known["path"]
+    known = built.facts() | {"sha256": digest}
     with replacing(path.with_suffix(".json")) as part:
         part.touch(mode=0o600)
         part.write_text(json.dumps(known, indent=1) + "\n")
@@ -212,13 +211,10 @@ def _ask(compiler: Path, *arguments: str) -> str:
     if done.returncode < 0:
         raise _cannot_compile(compiler, f"ended by signal {-done.returncode}")
     if done.returncode:
-        raise _cannot_compile(compiler, _first_error(done.stderr))
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        first = next((line for line in lines if "error" in line), lines[0])
+        raise _cannot_compile(compiler, first.strip())
     return done.stdout
-
-
-def _first_error(said: str) -> str:
-    lines = said.strip().splitlines() or ["no message"]
-    return next((line for line in lines if "error" in line), lines[0]).strip()
 
 
 def _cannot_compile(compiler: Path, why: str) -> NativeError:
@@ -242,8 +238,7 @@ def _check_that_it_loads(path: Path) -> None:
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     """Let one process in at a time: workers that start together compile once."""
-    flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(lock, flags, 0o600)
+    descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with suppress(OSError):  # where there are no locks each compiles for itself
             fcntl.flock(descriptor, fcntl.LOCK_EX)
