@@ -190,7 +190,7 @@ class _Attention(torch.autograd.Function):
         ctx.images = max(1, _CACHED // (heads * length**2)) if qkv.device.type == "cpu" else batch
         ctx.heads = heads
         kept: list[Tensor] = []
-        for part, out in zip(qkv.split(ctx.images), mixed.split(ctx.images), strict=True):
+        for part, out in zip(torch.split(qkv, ctx.images), torch.split(mixed, ctx.images), strict=True):
             # (3, b h, T, w)
             q, k, v = part.permute(2, 0, 3, 1, 4).reshape(3, -1, length, width).unbind()
             k, v = k.mT, v.mT
@@ -207,7 +207,9 @@ class _Attention(torch.autograd.Function):
         width = dim // ctx.heads
         grad_qkv = grad_mixed.new_empty(batch, length, 3, ctx.heads, width)
         kept = iter(ctx.saved_tensors)
-        for part, out in zip(grad_mixed.split(ctx.images), grad_qkv.split(ctx.images), strict=True):
+        for part, out in zip(
+            torch.split(grad_mixed, ctx.images), torch.split(grad_qkv, ctx.images), strict=True
+        ):
             q, k, v, p, o = (next(kept) for _ in range(5))
             grad_o = part.mT.reshape(o.shape)
             rows = (grad_o * o).sum(dim=1, dtype=torch.float32, keepdim=True).mT
