@@ -456,7 +456,7 @@ def _tests_table(title: str, c: Comparison, about: str, estimate: str | None) ->
 
 def _failures_table(f: FailureModel, names: tuple[str, str]) -> Table:
     rows = (
-        (name, f"{failed} of {seeds}", f"{rate.value:.0%}", words.percent_span(rate.interval))
+        (name, f"{failed} of {seeds}", f"{rate.value:.0%}", words.span(rate.interval, "{:.0%}".format))
         for name, failed, seeds, rate in zip(names, f.failed, f.seeds, f.rates, strict=True)
     )
     title = f"Failed seeds (Fisher's exact test, {words.p_phrase(f.p)})"

@@ -15,8 +15,8 @@ from seedspread.analysis.words import (
     many_groups_sentence,
     p_phrase,
     p_value,
-    sd_ends,
     sd_phrase,
+    span,
     three,
 )
 from seedspread.render.table import Table
@@ -121,7 +121,7 @@ class SdResult(Result):
     def tables(self) -> list[Table]:
         sds = aligned([three(a.sd.value) for a in self.found])
         rows = [
-            (a.of, str(a.seeds), sd, sd_ends(a.sd), p_value(a.p), a.word)
+            (a.of, str(a.seeds), sd, span(a.sd.interval, three), p_value(a.p), a.word)
             for a, sd in zip(self.found, sds, strict=True)
         ]
         heads = ("", "seeds", "sd", "CI", "p", "verdict")

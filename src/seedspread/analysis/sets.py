@@ -21,7 +21,7 @@ from seedspread.analysis.samples import Versus, compared_pairs
 from seedspread.render.chart import Chart
 from seedspread.runs.levels import Levels, joined_levels, stratum_name
 from seedspread.runs.metrics import Better, Metric
-from seedspread.stats.headline import headline_from, without_estimate
+from seedspread.stats.headline import Finding, headline_from, without_estimate
 from seedspread.stats.result import Headline, Word
 from seedspread.stats.variance_ratio import LogRatioEstimate, difference
 from seedspread.tables.check import check_runs, in_one_group, missing_seeds, with_baseline
@@ -39,7 +39,7 @@ _OF_A_STORE = ("folder", "chance")
 _RUN = ["stratum", "group", "block", "seed_name"]
 # Stratum, group, baseline.
 _Key = tuple[Levels, str, str]
-_Estimated = tuple["SetAnswer", LogRatioEstimate | None]
+_Answer = tuple["SetAnswer", LogRatioEstimate | None]
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,7 @@ def agreements(joined: JoinedSets, comparer: audit.Comparer) -> tuple[Agreement,
     return tuple(out)
 
 
-def _answers(runs: RunTable, name: str, comparer: audit.Comparer) -> dict[_Key, _Estimated]:
+def _answers(runs: RunTable, name: str, comparer: audit.Comparer) -> dict[_Key, _Answer]:
     """What a set says by itself, as its own audit would."""
     pairs, out = list(compared_pairs(runs)), {}
     for pair, (j, estimate) in zip(pairs, audit.judge_pairs(runs, pairs, comparer), strict=True):
@@ -316,9 +316,7 @@ def _answers(runs: RunTable, name: str, comparer: audit.Comparer) -> dict[_Key, 
     return out
 
 
-def _ratio_of(
-    first: _Estimated, second: _Estimated, level: float, equivalence: float
-) -> tuple[Headline, LogRatioEstimate | None]:
+def _ratio_of(first: _Answer, second: _Answer, level: float, equivalence: float) -> Finding:
     plain = [answer.headline.raw_ratio for answer, _ in (first, second)]
     ratio = plain[1] / plain[0] if plain[0] and plain[1] else None
     if first[1] is None or second[1] is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -63,14 +63,9 @@ def between(interval: Interval | None) -> str:
     return "-" if interval is None else f"[{number(interval.low)}, {number(interval.high)}]"
 
 
-def span(interval: Interval | None) -> str:
+def span(interval: Interval | None, shown: Callable[[float], str] = number) -> str:
     """`−1.07 to 1.01`."""
-    return "-" if interval is None else minus(f"{number(interval.low)} to {number(interval.high)}")
-
-
-def percent_span(interval: Interval | None) -> str:
-    """`3% to 12%`."""
-    return "-" if interval is None else f"{interval.low:.0%} to {interval.high:.0%}"
+    return "-" if interval is None else minus(f"{shown(interval.low)} to {shown(interval.high)}")
 
 
 def minus(text: str) -> str:
@@ -203,12 +198,8 @@ def three(value: float) -> str:
 
 def sd_phrase(sd: Estimate) -> str:
     """`0.00111 (95% CI 0.00103 to 0.00120)`."""
-    return three(sd.value) + (f" ({sd.interval.level:.0%} CI {sd_ends(sd)})" if sd.interval else "")
-
-
-def sd_ends(sd: Estimate) -> str:
-    """`0.00103 to 0.00120`."""
-    return f"{three(sd.interval.low)} to {three(sd.interval.high)}" if sd.interval else "-"
+    interval = sd.interval
+    return three(sd.value) + (f" ({interval.level:.0%} CI {span(interval, three)})" if interval else "")
 
 
 def many_groups_sentence(many: ManyGroups) -> str:
@@ -231,7 +222,7 @@ def times(ratio: float | None) -> str:
 
 def ends(interval: Interval | None) -> str:
     """`1.5 to 50`."""
-    return "-" if interval is None else f"{_end(interval.low)} to {_end(interval.high)}"
+    return span(interval, _end)
 
 
 def _end(ratio: float) -> str:

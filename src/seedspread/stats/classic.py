@@ -32,8 +32,7 @@ def f_test(
 
     `normal` and `independent` say whether the data are; None if that is unknown.
     """
-    contradicted = normal is False or independent is False
-    both_met = False if contradicted else True if normal and independent else None
+    both_met = False if False in (normal, independent) else normal and independent
     blank = TestResult(
         key="f",
         name="F test, pooled",
@@ -267,7 +266,6 @@ def pitman_morgan(group: Group, baseline: Group, level: float, normal: bool | No
     ratio = float(x.var(ddof=1) / y.var(ddof=1))
     share = 1 - np.corrcoef(x, y)[0, 1] ** 2
     averaged = max(len(group.cells), len(baseline.cells)) > 1
-    note = "variances of the seed means over blocks" if averaged else ""
     if share < 1e-12:
         return replace(blank, estimate=ratio, note="the pairs are perfectly correlated")
     t = float((ratio - 1) * np.sqrt((n - 2) / (4 * ratio * share)))
@@ -280,7 +278,7 @@ def pitman_morgan(group: Group, baseline: Group, level: float, normal: bool | No
         p=float(2 * stats.t.sf(abs(t), n - 2)),
         estimate=ratio,
         interval=Interval(float(ratio * (k - root)), float(ratio * (k + root)), level),
-        note=note,
+        note="variances of the seed means over blocks" if averaged else "",
     )
 
 

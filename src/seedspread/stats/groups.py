@@ -234,15 +234,13 @@ def _span(group: Group) -> Span | None:
         return None
     df = np.array([len(values) - 1.0 for values in cells.values()])
     # Equal values need not be without variance: they may be rounded.
-    variances = np.maximum([_variance(values) for values in cells.values()], rounding(group))
+    own = [_variance(values) for values in cells.values()]
+    variances = np.maximum(own, rounding(group))
     low, high = int(variances.argmin()), int(variances.argmax())
     if variances[high] < _MOST_TIMES * variances[low] or bartlett_p(variances, df) >= _ALPHA:
         return None
-    codes = list(cells)
-    (a, low_block), (b, high_block) = (
-        (_variance(cells[codes[k]]), group.block_names[codes[k]]) for k in (low, high)
-    )
-    return Span(group.name, a, low_block, b, high_block)
+    names = [group.block_names[block] for block in cells]
+    return Span(group.name, own[low], names[low], own[high], names[high])
 
 
 def bartlett_p(variances: Floats, df: Floats) -> float:

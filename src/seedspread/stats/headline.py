@@ -39,6 +39,8 @@ FEWEST_SEEDS = 5
 # One shape describes both groups as long as the raw ratio and the model's differ by no more than this
 # factor. With equal shapes they differ by more in at most 5% of experiments (docs/statistics.md).
 MOST_APART = 2.5
+# A headline with its estimate, which is None if there is no ratio.
+Finding = tuple[Headline, LogRatioEstimate | None]
 # Deviations from the median, in sds of the bulk, from which a seed is far from the others.
 _FAR = 5.0
 # Grubbs' p below which a group's most extreme seed is an outlier.
@@ -51,7 +53,7 @@ def headlines(
     equivalence: float,
     looks: InterimLook | None = None,
     fewest: int = FEWEST_SEEDS,
-) -> list[tuple[Headline, LogRatioEstimate | None]]:
+) -> list[Finding]:
     """Return the headline of each group and its baseline, and its estimate: None if there is no ratio.
 
     With `looks`, p and interval are adjusted for the interim looks. Groups with fewer seeds than `fewest`
@@ -75,7 +77,7 @@ def headlines(
 
 def _adjusted(
     looks: InterimLook, headline: Headline, estimate: LogRatioEstimate | None, level: float
-) -> tuple[Headline, LogRatioEstimate | None]:
+) -> Finding:
     """Adjust p and interval for interim looks; probabilities stay the model's."""
     if estimate is None:
         return replace(headline, looks=looks), None
@@ -95,9 +97,7 @@ def is_large(group: Group, baseline: Group) -> bool:
     return max(len(group.seed_codes), len(baseline.seed_codes)) > MOST_SEEDS
 
 
-def _by_model(
-    found: RobustRatio, group: Group, baseline: Group, level: float, equivalence: float
-) -> tuple[Headline, LogRatioEstimate | None]:
+def _by_model(found: RobustRatio, group: Group, baseline: Group, level: float, equivalence: float) -> Finding:
     raw = _raw_ratio(group, baseline)
     if found.posterior is None or raw is None:
         return without_estimate(MODEL, found.note, raw), None
@@ -152,9 +152,7 @@ def extreme_seed(group: Group) -> tuple[int, bool]:
     return int(group.seed_codes[place]), bool(2 * n * stats.t.sf(abs(t), n - 2) < _OUTLYING)
 
 
-def _by_jackknife(
-    group: Group, baseline: Group, level: float, equivalence: float
-) -> tuple[Headline, LogRatioEstimate | None]:
+def _by_jackknife(group: Group, baseline: Group, level: float, equivalence: float) -> Finding:
     test = seed_jackknife(group, baseline, level)
     if test.estimate is None or test.std_error is None:
         return without_estimate(test.name, test.note, _raw_ratio(group, baseline)), None
