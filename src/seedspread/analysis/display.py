@@ -478,19 +478,12 @@ def components_tables(stratum: Components, level: float) -> list[Table]:
 
 
 def _group_rows(group: GroupComponents) -> list[tuple[str, ...]]:
+    parts = [(c.name, c.variance, c.interval, f"{c.share:.0%}", words.p_value(c.p)) for c in group.components]
+    parts.append(("total", group.total, group.interval, "-", "-"))
     rows: list[tuple[str, ...]] = [
-        (
-            f"{group.title}: {c.name}",
-            words.number(c.variance),
-            words.span(c.interval),
-            words.number(c.variance**0.5),
-            f"{c.share:.0%}",
-            words.p_value(c.p),
-        )
-        for c in group.components
+        (f"{group.title}: {name}", words.number(size), words.span(interval), words.number(size**0.5), *rest)
+        for name, size, interval, *rest in parts
     ]
-    total = words.number(group.total), words.span(group.interval), words.number(group.total**0.5)
-    rows.append((f"{group.title}: total", *total, "-", "-"))
     if group.floor is not None:
         name = f"{group.title}: test set{', at most' if group.floor.is_bound else ''}"
         share = f"{group.floor.floor / group.total:.0%}" if group.total > 0 else "-"
