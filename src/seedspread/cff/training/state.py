@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from seedspread.cff.config import RunConfig
+from seedspread.cff.config import ProbeConfig, RunConfig, TrainingConfig
 from seedspread.cff.data.dataset import Dataset, Split
 from seedspread.cff.data.loader import Loader
 from seedspread.cff.datasets import dataset_info
@@ -61,20 +61,6 @@ class Position:
 
     def __str__(self) -> str:
         return f"{self.stage} epoch {self.epoch + 1}"
-
-    def share(self, config: RunConfig, batches: int) -> float:
-        """Return the share of the run's work that is done, if an epoch of the stage has `batches`."""
-        work = Work.of(config)
-        if self.stage == "encoder":
-            stage = min((self.epoch + self.batch / batches) / config.training.epochs, 1.0)
-            return work.encoder * stage / work.total
-        probe = config.probe
-        stage = (self.repeat + min((self.epoch + self.batch / batches) / probe.epochs, 1.0)) / probe.repeats
-        return (work.encoder + work.probe * min(stage, 1.0)) / work.total
-
-    def words(self, config: RunConfig) -> str:
-        epochs = config.training.epochs if self.stage == "encoder" else config.probe.epochs
-        return f"{self.stage}, epoch {min(self.epoch + 1, epochs)} of {epochs}"
 
 
 # What a forward pass costs of a step.
@@ -189,14 +175,25 @@ class TrainingRun:
 
     def heartbeat(self) -> Heartbeat:
         """Report how far and how fast it is."""
-        spent, gained = time.monotonic() - self._start, self._done - self._done_before
-        seconds = spent / gained if gained >= _LEAST else None
-        return Heartbeat(self._done, self.position.words(self.config), spent, seconds)
+        done, stage, epoch = self._done, self._stage, self.position.epoch + 1
+        where = f"{self.position.stage}, epoch {min(epoch, stage.epochs)} of {stage.epochs}"
+        spent, gained = time.monotonic() - self._start, done - self._done_before
+        return Heartbeat(done, where, spent, spent / gained if gained >= _LEAST else None)
+
+    @property
+    def _stage(self) -> TrainingConfig | ProbeConfig:
+        return self.config.training if self.position.stage == "encoder" else self.config.probe
 
     @property
     def _done(self) -> float:
-        stage = self.config.training if self.position.stage == "encoder" else self.config.probe
-        return self.position.share(self.config, -(-len(self.dataset.train.labels) // stage.batch_size))
+        """The share of the run's work that is done."""
+        work, stage, at = Work.of(self.config), self._stage, self.position
+        batches = -(-len(self.dataset.train.labels) // stage.batch_size)
+        share = min((at.epoch + at.batch / batches) / stage.epochs, 1.0)
+        if at.stage == "encoder":
+            return work.encoder * share / work.total
+        share = min((at.repeat + share) / self.config.probe.repeats, 1.0)
+        return (work.encoder + work.probe * share) / work.total
 
     # Stage 1
 
