@@ -164,11 +164,10 @@ class CffRunner(Runner):
             return notes
         from seedspread.cff.user_code import source_named  # noqa: PLC0415 - few runs need it
 
-        reads = {name: source_named(name).reads for name in names}
         return notes + [
             f"{name} also reads {', '.join(read)}: changes of these are not noticed."
-            for name, read in reads.items()
-            if read
+            for name in names
+            if (read := source_named(name).reads)
         ]
 
     def why_not_here(self, parameters: RunConfig) -> str | None:

@@ -340,11 +340,10 @@ def optimiser_of(
     Cross entropy uses the probe's learning rate and weight decay.
     """
     training, probe = config.training.model_copy(update=own), config.probe
-    kind, momentum, max_norm = training.optimizer, training.momentum, training.max_gradient_norm
     settings = (training.learning_rate, training.weight_decay, training.betas)
     if training.rule == "cross_entropy":
         settings = (probe.learning_rate, probe.weight_decay, (0.9, 0.999))
-    return Optimizer(parameters, *settings, kind=kind, momentum=momentum, max_norm=max_norm)
+    return Optimizer(parameters, *settings, training.optimizer, training.momentum, training.max_gradient_norm)
 
 
 def layer_parameters(model: LayerLocal) -> list[list[nn.Parameter]]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from seedspread.cff.config import ModelConfig, RunConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.cff.implementations import FEATURES, NATIVE_MARGINS
-from seedspread.cff.loss import HISTOGRAM_BINS, PairStatistics
+from seedspread.cff.loss import HISTOGRAM_BINS, LabelGroups, PairStatistics
 from seedspread.cff.margins import LossSpec
 from seedspread.cff.model import EMBEDDING_PARAMETERS
 from seedspread.cff.presets import ConfigError
@@ -190,7 +190,8 @@ class NativeTrainer(KernelTrainer):
 
     def step(self, batch: Batch, number: int, sums: EpochSums, *, update: bool = True) -> None:
         x, saves = batch.images, not self.model.config.runtime.activation_checkpointing
-        pairs = _positive_pairs(batch.labels)
+        of_class = torch.bincount(batch.labels)
+        pairs = (of_class * (of_class - 1)).sum()  # ordered pairs of different rows of one class
         for number_of, layer in enumerate(self._layers):
             last = number_of + 1 == len(self._layers)
             passed = layer.forward(x, output=not last, save=saves)
@@ -226,12 +227,12 @@ class NativeTrainer(KernelTrainer):
         features: Tensor, labels: Tensor, margin: float, model: LayerwiseModel
     ) -> PairStatistics:
         seen = NativeLoss.of(features, labels, LossSpec(margin=margin), model.threads, gradient=False)
-        counts = torch.bincount(labels)
+        groups = LabelGroups.of(labels)
         return PairStatistics(
             margin=margin,
             anchors=len(labels),
-            positive_pairs=int(_positive_pairs(labels)),
-            anchors_without_positive=int((counts == 1).sum()),
+            positive_pairs=groups.pairs,
+            anchors_without_positive=groups.n_without_positive,
             saturated_pairs=seen.saturated,
             histogram=seen.histogram,
         )
@@ -249,9 +250,3 @@ def layers_of(model: LayerwiseModel) -> list[Layer]:
         )
         for number, layer in enumerate(model.vit.layers)
     ]
-
-
-def _positive_pairs(labels: Tensor) -> Tensor:
-    """Count ordered pairs of different rows of one class, as a scalar tensor."""
-    counts = torch.bincount(labels)
-    return (counts * (counts - 1)).sum()
