@@ -12,7 +12,7 @@ Biometrika 58 (1971) 545-554.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import compress
+from itertools import combinations, compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -397,7 +397,7 @@ def _likelihood(matrices: Floats, contrasts: Floats, has_noise: bool) -> Likelih
 
     `has_noise` says whether the last component is noise that every run has.
     """
-    if _commute(matrices):
+    if all(np.allclose(b @ a, a @ b, atol=_TINY * len(a)) for a, b in combinations(matrices, 2)):
         # Any weights will do that no two sets of eigenvalues share a sum with.
         weights = np.sqrt(np.arange(2, 2 + len(matrices)))
         _, vectors = np.linalg.eigh(np.tensordot(weights, matrices, 1))
@@ -414,12 +414,6 @@ def _likelihood(matrices: Floats, contrasts: Floats, has_noise: bool) -> Likelih
     if not has_noise:
         return Dense(kept.T @ matrices @ kept, kept.T @ contrasts)
     return Dense(kept.T @ matrices @ kept, kept.T @ contrasts, float(len(rest)), float(rest @ rest))
-
-
-def _commute(matrices: Floats) -> bool:
-    return all(
-        np.allclose(a @ b, b @ a, atol=_TINY * len(a)) for i, a in enumerate(matrices) for b in matrices[:i]
-    )
 
 
 # Values at which a profile is tabulated: far and near, the latter in standard errors.
