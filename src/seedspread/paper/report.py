@@ -358,13 +358,12 @@ class PaperReport(Extension):
         (name,) = settings
         if name is None or not all(is_papers_level(configs[0], name, f) for f in strata(audit)):
             return None
-        same_scale = scale_of(configs[0], name, partial).same
         return PaperSetting(
             name=name,
             title=SETTINGS[name]["title"],
             order=list(SETTINGS).index(name),
             same_question={*levels_compared(list(cells), audit)} == {CHANGED, BASELINE},
-            heading=f"paper ({'same' if same_scale else 'different'} scale)",
+            heading=f"paper ({'same' if scale_of(configs[0], name, partial).same else 'different'} scale)",
         )
 
     def scale(self, cells: Sequence[RecordedCell], published: Published | None, partial: bool) -> Scale:

@@ -278,8 +278,7 @@ def recompute(method: str, printed: str, inputs: list[Series]) -> tuple[float, b
     The inputs are rounded themselves. The largest and smallest values that they admit are looked for at the
     two corners to which the derivative points; both are values that the true inputs may have given.
     """
-    arrays = [s.values for s in inputs]
-    value = METHODS[method](*arrays)
+    value = METHODS[method](*(s.values for s in inputs))
     tolerance = _tolerance(printed)
     target = float(printed.lstrip("~+"))
     low, high = (value, value) if method.startswith("bootstrap") else _reach(method, inputs, value)

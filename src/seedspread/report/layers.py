@@ -112,8 +112,7 @@ def _logged(run: RunFolder, layers: object) -> RunLayers | None:
         for measured in (values.ffill().to_numpy()[-1], values.to_numpy()[places]):
             found.append(measured if np.isfinite(measured).all() else measured[:0])
     rate, rates, gradient, gradients = found
-    epochs = grid.index.to_numpy()[places]
-    return RunLayers(rate, gradient, epochs, rates, gradients, (), math.nan, math.nan)
+    return RunLayers(rate, gradient, grid.index.to_numpy()[places], rates, gradients, (), math.nan, math.nan)
 
 
 def _drawn(epochs: int) -> NDArray[np.int64]:

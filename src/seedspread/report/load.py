@@ -136,7 +136,6 @@ def load_store(
     tell("auditing")
     every = [draft for _, drafts, _ in parts for draft in drafts.values()]
     across, judged = _judge_together(every, list(extensions.values()))
-    settings = ordered(_shown_once([s for part in parts for s in _audited(*part, judged)]))
     titles = [study.title for study in recorded]
     name = relative(path.absolute())
     notes = [
@@ -148,7 +147,7 @@ def load_store(
     return ReportData(
         title=titles[0] if len(titles) == 1 else f"{len(titles)} studies in {name}",
         source=name,
-        settings=settings,
+        settings=ordered(_shown_once([s for part in parts for s in _audited(*part, judged)])),
         across=across,
         notes=tuple(dict.fromkeys(notes)),
         problems=tuple(dict.fromkeys(_relative_to(path, line) for line in problems)),

@@ -210,8 +210,7 @@ class Report:
     def __init__(self, data: ReportData) -> None:
         self.data = data
         pairs = [(s, c) for s in data.settings for c in s.comparisons]
-        first = _first_screen(data, pairs)
-        self.first = tuple(e for e in first if e is not None)
+        self.first = tuple(e for e in _first_screen(data, pairs) if e is not None)
         alone = len(pairs) == len(data.settings) == 1
         self.sections = sections(data, {e.id for e in self.first}, alone=alone)
         self.beside = asides(pairs[0][1]) if alone else _counted(pairs)

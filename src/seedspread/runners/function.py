@@ -158,7 +158,7 @@ def imported(name: str, path: str, what: str = "function") -> Any:
         sys.path.insert(0, path)
     _check_not_another(module_name, path)
     try:
-        module = importlib.import_module(module_name)
+        value: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise RunnerError(f"{module_name} cannot be imported: {error}") from error
@@ -166,7 +166,6 @@ def imported(name: str, path: str, what: str = "function") -> Any:
     except (Exception, SystemExit) as error:
         raise RunnerError(f"{module_name} cannot be imported: {described(error)}") from error
     _check_not_another(module_name, path)
-    value: Any = module
     for part in qualname.split("."):
         if not hasattr(value, part):
             known = [key for key, one in vars(value).items() if what != "function" or inspect.isfunction(one)]
@@ -230,8 +229,7 @@ def _import_root(function: Callable[..., Any]) -> str | None:
         return None
     depth = function.__module__.count(".") + (Path(file).name == "__init__.py")
     root = str(Path(file).absolute().parents[depth])
-    is_there = PathFinder.find_spec(function.__module__.partition(".")[0], [root]) is not None
-    return root if is_there else None
+    return root if PathFinder.find_spec(function.__module__.partition(".")[0], [root]) is not None else None
 
 
 # The host of this worker's last run, and what it was started for.

@@ -121,8 +121,7 @@ class ProgramRun(OwnRun):
         try:
             self._check_inputs("when it ended")
             if "error" in ended:
-                program = self._command.template[0]
-                raise RunFailedError(f"{program!r} could not be started: {ended['error']}")
+                raise RunFailedError(f"{self._command.template[0]!r} could not be started: {ended['error']}")
             if ended["timed_out"]:
                 limit = self._command.timeout
                 raise self._with_tail(f"it took longer than its timeout of {limit:g} s", timeout=limit)

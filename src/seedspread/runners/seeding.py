@@ -26,15 +26,11 @@ def seed_everything(seed: int) -> None:
 
         np.random.seed(seed % 2**32)  # noqa: NPY002 - the generator that other people's code draws from
     if "torch" in sys.modules or find_spec("torch"):
-        _seed_torch(seed)
+        import torch  # noqa: PLC0415 - only where it is there
 
-
-def _seed_torch(seed: int) -> None:
-    import torch  # noqa: PLC0415 - only where it is there
-
-    torch.manual_seed(seed % 2**63)  # CPU, CUDA and MPS
-    # cuBLAS asks for it before its first use; without it deterministic algorithms are an error.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.backends.cudnn.benchmark = False
-    torch.backends.cudnn.deterministic = True
+        torch.manual_seed(seed % 2**63)  # CPU, CUDA and MPS
+        # cuBLAS asks for it before its first use; without it deterministic algorithms are an error.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.deterministic = True

@@ -344,8 +344,7 @@ def declared_metric(store: Store, name: str) -> Metric | None:
 
 
 def _read(path: Path) -> RecordedStudy:
-    values = read_record(str(path.parent), path.name)
-    study = _record().validate_python(values)
+    study = _record().validate_python(read_record(str(path.parent), path.name))
     factors = {factor for cell in study.cells for factor in cell.levels}
     if study.audit is not None and not set(study.audit.factors) <= factors:
         raise ValueError("its audit names something that is not a factor")

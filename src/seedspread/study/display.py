@@ -247,8 +247,7 @@ _CELLS_IN_NOTEBOOK = 20
 def tidy_runs(plan: Plan, metrics: Sequence[str] = ()) -> "pd.DataFrame":
     """One row per finished run that the study names, each field once; `study` and `key` come last."""
     runs = read_runs(plan.store, plan.recorded(), metrics)[0]
-    table = tidy_table(runs, metrics)
-    return table.assign(study=[run.study for run in runs], key=[run.key for run in runs])
+    return tidy_table(runs, metrics).assign(study=[run.study for run in runs], key=[run.key for run in runs])
 
 
 def study_html(plan: Plan, metrics: Sequence[str]) -> str:

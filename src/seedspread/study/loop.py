@@ -4,7 +4,7 @@ import re
 import shlex
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from seedspread.errors import SeedspreadError, in_terminal, spoken
@@ -122,7 +122,11 @@ def run_plan(
     if not todo:
         return progress
     plan.prepare()
-    items = work_items(plan, plan.by_seed(todo), threads, lease_seconds)
+    data_dir = None if plan.data_dir is None else plan.data_dir.absolute()
+    items = [
+        WorkItem(run, plan.runners[run.study], data_dir, threads[run.study], lease_seconds)
+        for run in plan.by_seed(todo)
+    ]
     job = None
     with handling(signal.SIGTERM, by=signal.default_int_handler):
         try:
@@ -250,13 +254,3 @@ def _refresh(store: Store, items: Iterable[WorkItem], progress: StudyProgress) -
             progress.failed[key] = store.state(key).message
             if store.has_crashed(key):
                 progress.crashed.add(key)
-
-
-def work_items(
-    plan: Plan, todo: Iterable[Run], threads: Mapping[str, int], lease_seconds: float
-) -> list[WorkItem]:
-    """Make what the workers of any engine are given, one item for each run to do; `threads` are by study."""
-    data_dir = None if plan.data_dir is None else plan.data_dir.absolute()
-    return [
-        WorkItem(run, plan.runners[run.study], data_dir, threads[run.study], lease_seconds) for run in todo
-    ]

@@ -695,8 +695,7 @@ def _runner(name: str, file: StudyFile) -> Runner:
     folder = (path.resolve() if ".." in path.parts else path).parent  # the same from wherever it is named
     known: Any = {"promised": file.promised, "inputs": run.inputs, "environment": run.environment}
     known["randomness"] = file.randomness
-    found = (spec.source(metric) for metric, spec in file.metrics.items())
-    sources = tuple(source for source in found if source is not None)
+    sources = tuple(filter(None, (spec.source(metric) for metric, spec in file.metrics.items())))
     if file.runner is not None:
         if run.timeout is not None:
             raise RunnerError("run.timeout is for a program; a function has none")
@@ -705,8 +704,7 @@ def _runner(name: str, file: StudyFile) -> Runner:
         if sources:
             where = f"metrics.{sources[0].metric}"
             raise RunnerError(f"{where}: regex and file are for a program; return the value")
-        function = PythonFunction.from_name(file.runner, folder)
-        return FunctionRunner(function, **known)
+        return FunctionRunner(PythonFunction.from_name(file.runner, folder), **known)
     command = Command(run.command or (), str(folder), run.timeout)
     revisions = Revisions.of(folder, run.revisions, run.setup, str(path)) if run.revisions else None
     return ProgramRunner(command, sources, revisions, **known)

@@ -14,6 +14,7 @@ from seedspread.errors import SeedspreadError, one_of
 from seedspread.render.terminal import Terminal
 from seedspread.runners.contract import Level
 from seedspread.runners.function import FunctionRunner
+from seedspread.runs.levels import several
 from seedspread.study.display import ProgressDisplay, failures, size_of, study_html, tidy_runs
 from seedspread.study.executor import Executor
 from seedspread.study.local import LocalExecutor
@@ -162,7 +163,8 @@ class Study:
         name: str | None = None,
     ) -> None:
         values: dict[str, Any] = {"title": title, "factors": factors, "cells": cells, "seeds": seeds}
-        values |= {"settings": settings, "audit": audit, "metrics": _by_name(metrics)}
+        by_name = metrics if isinstance(metrics, Mapping) else {one: {} for one in several(metrics)}
+        values |= {"settings": settings, "audit": audit, "metrics": by_name or None}
         values |= {"sequential": sequential, "sources": sources or None, "vary": vary or None}
         values |= {"repeat": None if repeat == 1 else repeat}
         self._what, self._name = what, name or getattr(what, "__name__", str(what)).strip("<>")
@@ -262,12 +264,6 @@ def _warn(study: StudySpec) -> None:
     if isinstance(study.runner, FunctionRunner):
         for note in study.runner.notes([]):
             warnings.warn(note, stacklevel=3)
-
-
-def _by_name(metrics: str | Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if metrics is None or isinstance(metrics, Mapping):
-        return None if metrics is None else dict(metrics)
-    return {name: {} for name in ([metrics] if isinstance(metrics, str) else metrics)}
 
 
 def _plain(value: Any) -> Any:
