@@ -1,6 +1,7 @@
 """How long runs take: by what finished ones took, and by how far others are."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cache
 from statistics import fmean, median
 
 from seedspread.runs.store import FINISHED, RunState, Store
@@ -32,8 +33,8 @@ class TimeLeft:
     """
 
     def __init__(self, store: Store, cells: Mapping[str, Hashable]) -> None:
-        self._store, self._cells = store, cells
-        self._took: dict[str, float | None] = {}
+        self._cells = cells
+        self._seconds = cache(lambda key: store.run(key).seconds())
 
     @classmethod
     def of(cls, store: Store, studies: Sequence[RecordedStudy]) -> "TimeLeft":
@@ -69,11 +70,6 @@ class TimeLeft:
             elif state.heartbeat is not None and state.heartbeat.seconds is not None:
                 begun.setdefault(cell, []).append(state.heartbeat.seconds)
         return {cell: median(seconds) for cell, seconds in (begun | ended).items()}
-
-    def _seconds(self, key: str) -> float | None:
-        if key not in self._took:
-            self._took[key] = self._store.run(key).seconds()
-        return self._took[key]
 
     def rests(
         self, keys: Iterable[str], states: Mapping[str, RunState], by_cell: Mapping[Hashable, float]

@@ -193,9 +193,9 @@ class ProgressDisplay(Watcher):
             if key not in self._reported:
                 self._reported.add(key)
                 self._say(f"failed: {progress.title(key)}: {message}", "red")
-        line, now = _as_line(progress), time.monotonic()
+        done, planned = progress.before + len(progress.done), progress.before + progress.total
+        line, now = ", ".join([f"{done}/{planned} runs done", *_facts(progress)]), time.monotonic()
         if self._has_bar:
-            done, planned = progress.before + len(progress.done), progress.before + progress.total
             self._progress.update(self._task, total=planned, completed=done)
             self._live.update(Group(self._progress, *map(Text, _facts(progress))))
         elif self._console.is_jupyter:
@@ -234,11 +234,6 @@ def _facts(progress: StudyProgress) -> list[str]:
     if progress.left and progress.seconds_left is not None:
         facts.append(f"about {duration(progress.seconds_left)} left")
     return facts
-
-
-def _as_line(progress: StudyProgress) -> str:
-    done, planned = progress.before + len(progress.done), progress.before + progress.total
-    return ", ".join([f"{done}/{planned} runs done", *_facts(progress)])
 
 
 _CELLS_IN_NOTEBOOK = 20

@@ -132,11 +132,8 @@ class LocalExecutor(Executor):
         """Return each possible worker's `CUDA_VISIBLE_DEVICES`; None leaves it as it is."""
         if self.gpus_per_run == 0:
             return [""] * len(items)
-        if self.gpus_per_run is None and not any(
-            item.runner.may_use_gpu(item.run.parameters) for item in items
-        ):
-            return None
-        devices = gpus_here()
+        wanted = self.gpus_per_run or any(item.runner.may_use_gpu(item.run.parameters) for item in items)
+        devices = gpus_here() if wanted else []
         if not devices:
             return None
         share = self.gpus_per_run or 1.0

@@ -153,7 +153,12 @@ class Plan:
         return for_notebook([head, self.counts(states)], [self.overview(states, _CELLS_SHOWN)], rest)
 
     def states(self) -> dict[str, RunState]:
-        there = self._folders()
+        try:  # once: a look for each run would take seconds
+            there = frozenset(os.listdir(self.store.path))
+        except (FileNotFoundError, NotADirectoryError):
+            there = frozenset()
+        except OSError as error:
+            raise StoreError(f"the store {self.store.path} cannot be read: {reason(error)}") from None
         known = self.store.states(key for key in self.distinct if key in there)
         return {key: known.get(key) or RunState(key, "waiting") for key in self.distinct}
 
@@ -161,15 +166,6 @@ class Plan:
         """Runs that have no result yet, or a damaged one."""
         states = self.states()
         return {key: run for key, run in self.distinct.items() if states[key].state not in FINISHED}
-
-    def _folders(self) -> frozenset[str]:
-        """List the store's folder once: a look for each run would take seconds."""
-        try:
-            return frozenset(os.listdir(self.store.path))
-        except (FileNotFoundError, NotADirectoryError):
-            return frozenset()
-        except OSError as error:
-            raise StoreError(f"the store {self.store.path} cannot be read: {reason(error)}") from None
 
     def notes(self) -> list[str]:
         return [
