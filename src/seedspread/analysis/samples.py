@@ -13,7 +13,7 @@ from seedspread.runs.store import correct_predictions
 from seedspread.stats.groups import Group
 from seedspread.stats.result import TestSetNoise
 from seedspread.stats.seed_summaries import noise_from_accuracies, noise_from_predictions
-from seedspread.tables.columns import Codes, coded, coded_levels
+from seedspread.tables.columns import Codes, coded
 from seedspread.tables.run_table import RunTable
 
 
@@ -76,7 +76,7 @@ def arms_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
     folders = None if runs.predictions is None else runs.predictions.to_numpy(object)
     chances = frame["chance"].to_numpy(float) if "chance" in frame else None
     crashed: dict[Hashable, Codes] = runs.crashed.groupby(["stratum", "group"])["seed"].unique().to_dict()
-    codes, block_names = coded_levels(frame["block"])
+    codes, block_names = pd.factorize(frame["block"].to_numpy())
     # The baseline comes first; without one the order is that of the whole table.
     named = coded(frame["group"])[1] if columns.baseline is None else [columns.baseline]
     places = {name: place for place, name in enumerate(dict.fromkeys(named))}

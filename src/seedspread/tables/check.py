@@ -101,9 +101,8 @@ def in_one_group(table: Table, question: Question, name: str) -> tuple[Table, Qu
 
 def _columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
     value, group, names = question.value, question.group, table.frame.columns
-    is_whole = value is not None and group is not None
-    if is_whole and value not in names and (instead := without_value(table, question)):
-        raise TableError(instead)
+    if group is not None and value not in (None, *names):
+        _refuse_as_metric(table, question)
     for name in (value, group, *question.block, *question.by):
         if name is not None:
             require(name, names, table.name)
@@ -660,7 +659,7 @@ def _rank_as_group(frame: pd.DataFrame, name: str) -> tuple[bool, bool, bool, bo
     return is_aside(name), plain not in _GROUPS, is_number, plain in STRATA, levels
 
 
-def without_value(table: Table, question: Question) -> str | None:
+def _refuse_as_metric(table: Table, question: Question) -> None:
     """Say what to type if the value is no column, but a metric of a long or a wide table."""
     frame, value = table.frame, str(question.value)
     if named := metric_columns(frame, value):
@@ -670,8 +669,8 @@ def without_value(table: Table, question: Question) -> str | None:
         after = replace(question, wide="auto")
         said = f"{value!r} is no column; if there is a column for each seed, use --wide auto"
     else:
-        return None
-    return f"{said}: {after.typed(table.path)}"
+        return
+    raise TableError(f"{said}: {after.typed(table.path)}")
 
 
 def told_apart(table: Table, question: Question, columns: Columns) -> Question:

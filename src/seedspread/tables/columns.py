@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.errors import did_you_mean, short
-from seedspread.runs.levels import Levels, level_name
+from seedspread.runs.levels import level_name
 from seedspread.runs.metrics import is_metric_name
 from seedspread.tables.question import TableError, listed, row_numbers
 from seedspread.tables.sources.run import is_seed
@@ -52,19 +52,13 @@ def levels_in(frame: pd.DataFrame, names: Sequence[str]) -> "pd.Series[Any]":
     return pd.Series(pd.Series(each, dtype=object).to_numpy()[codes], index=frame.index, dtype=object)
 
 
-def coded_levels(column: "pd.Series[Any]") -> tuple[Codes, list[Levels]]:
-    """Return (rows,) a code for each tuple of levels, in the order of the table, and the tuples."""
-    codes, levels = pd.factorize(column.to_numpy())
-    return codes.astype(np.intp), list(levels)
-
-
 EMPTY = {"", "nan", "na", "n/a", "n.a.", "#n/a", "null", "none", "<na>", "-", "--", "—", "–"}
 # Beyond this, squares and products of squares leave the range of floating point.
 _LARGEST = 1e60
 # A number in any way of writing it.
 WRITTEN = re.compile(r"[+\-−]?(?:[\d.,\s'’]*\d[\d.,]*(?:e[+-]?\d+)?|inf)\s*%?")
 _END = r"(?:e[+-]?\d+)?"
-_NUMBER = re.compile(rf"[+-]?(?:\d+\.?\d*|\.\d+){_END}", re.IGNORECASE)
+NUMBER = re.compile(rf"[+-]?(?:\d+\.?\d*|\.\d+){_END}", re.IGNORECASE)
 _COMMA = re.compile(rf"[+-]?(?:\d+,\d*|,\d+){_END}", re.IGNORECASE)
 _GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
 _COMMAS_AND_POINT = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+\.\d*")
@@ -126,7 +120,7 @@ def numbers_in(column: "pd.Series[Any]", name: str, decimal_comma: bool = False)
         has_points = bool(column[plain].astype(str).str.contains(".", regex=False).any())
         text[commas], note = _without_commas(text[commas], has_points, name, decimal_comma, rows)
         notes += note
-    numbers = text.where(text.str.fullmatch(_NUMBER)).astype(float)
+    numbers = text.where(text.str.fullmatch(NUMBER)).astype(float)
     bad = ~numbers.abs().lt(np.inf)
     if bad.any():
         cells = column[bad.index[bad]]
@@ -275,9 +269,7 @@ def is_factor(column: "pd.Series[Any]") -> bool:
     levels = column.nunique()
     if not 2 <= levels <= len(column) // 2:
         return False
-    if not is_numeric(column):
-        return True
-    return bool(levels <= len(column) // 4 and column.value_counts().min() > 1)
+    return not is_numeric(column) or bool(levels <= len(column) // 4 and column.value_counts().min() > 1)
 
 
 def distinguishing(frame: pd.DataFrame, run: Sequence[str], others: Sequence[str]) -> list[str]:

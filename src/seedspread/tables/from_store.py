@@ -61,8 +61,7 @@ def all_runs(store: Store, metrics: Sequence[str] = ()) -> "tuple[pd.DataFrame, 
     rows = [run.row(metrics) for run in runs if run.key not in stale]
     left_out = f"{len(runs) - len(rows)} runs from before their inputs changed were left out."
     crashed = {row["key"]: row for study in load_studies(store)[0] for row in crashed_rows(store, study)}
-    for row in crashed.values():
-        rows.append({name: value for name, value in row.items() if name not in ("study", "key")})
+    rows += [{k: value for k, value in row.items() if k not in ("study", "key")} for row in crashed.values()]
     return _frame(rows), (left_out,) if stale else ()
 
 

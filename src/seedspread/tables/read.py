@@ -292,9 +292,8 @@ def _json_columns(content: dict[str, Any]) -> pd.DataFrame | None:
     is_table = len({len(column) for column in columns}) == 1 and len(keys) <= 1
     has_text = any(all(isinstance(cell, str) for cell in column) for column in columns)
     is_flat = not any(isinstance(cell, dict | list) for column in columns for cell in column)
-    if not (is_table and has_text and is_flat):
-        return None
-    return pd.DataFrame(dict(zip(content, columns, strict=True)))
+    is_plain = is_table and has_text and is_flat
+    return pd.DataFrame(dict(zip(content, columns, strict=True))) if is_plain else None
 
 
 @lru_cache(maxsize=1)
@@ -323,11 +322,10 @@ _LARGEST_MARKUP = 8 << 20
 
 def _marked_up(path: Path, sheet: str | None) -> Table | None:
     """Return the table of a text in Markdown, LaTeX or HTML; None if it has none, as other texts."""
-    is_expected = path.suffix.lower() in _MARKUP
     if path.suffix.lower() in (".csv", ".tsv", ".gz") or path.stat().st_size > _LARGEST_MARKUP:
         return None
     text = path.read_bytes().decode("utf-8-sig", errors="replace")
-    if not is_expected and not is_markup(text):
+    if path.suffix.lower() not in _MARKUP and not is_markup(text):
         return None
     frames = [frame for frame in tables_in(text, str(path)) if len(frame)]
     if not frames:
@@ -347,7 +345,6 @@ _SAMPLE, _PIECE = 1 << 16, 1 << 20
 _MOST_LINES = 200
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _SEPARATORS = (",", ";", "\t", "|")
-_BLANKS = r"\s+"
 
 
 def _text(path: Path) -> Table:
@@ -405,7 +402,7 @@ def _separator(lines: list[str], name: str) -> str | None:
         return best
     if used := [separator for separator in candidates if separator in lines[0]]:
         return used[0]  # lines of unequal length, which reading names
-    return _BLANKS if len(lines[0].split()) > 1 else None
+    return r"\s+" if len(lines[0].split()) > 1 else None
 
 
 def _columns(lines: list[str], separator: str) -> int:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from seedspread.runs.levels import Levels
 from seedspread.runs.metrics import Better
-from seedspread.tables.columns import Codes, Columns, coded, coded_levels
+from seedspread.tables.columns import Codes, Columns
 
 # Comparisons of all levels with each other: nobody reads more, and adjustment leaves nothing of them.
 MOST_PAIRS = 2_000
@@ -39,11 +39,8 @@ class RunTable:
 
     def cells(self) -> Iterator[tuple[Levels, str, Codes]]:
         """Yield stratum, group and the rows of each cell; rows are sorted once."""
-        strata, stratum_names = coded_levels(self.frame["stratum"])
-        groups, group_names = coded(self.frame["group"])
-        cells, names = pd.factorize(strata * len(group_names) + groups)
+        cells = self.frame.groupby(["stratum", "group"], sort=False).ngroup().to_numpy()
         order = np.argsort(cells, kind="stable").astype(np.intp)
-        ends = np.cumsum(np.bincount(cells))
-        for name, start, end in zip(names, [0, *ends[:-1]], ends, strict=True):
-            stratum, group = divmod(int(name), len(group_names))
-            yield stratum_names[stratum], str(group_names[group]), order[start:end]
+        strata, groups = (self.frame[name].to_numpy() for name in ("stratum", "group"))
+        for rows in np.split(order, np.cumsum(np.bincount(cells))[:-1]):
+            yield strata[rows[0]], str(groups[rows[0]]), rows

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from seedspread.errors import did_you_mean, short
 from seedspread.runs.metrics import is_metric_name
 from seedspread.tables.columns import (
+    NUMBER,
     coded,
     is_numeric,
     is_step,
@@ -46,12 +47,12 @@ class Condition:
         """Return (rows,) whether the cells of the column meet it."""
         if self.sign in _ORDER:
             level, numbers = self.levels[0], numeric(column)
-            if not _is_number(level) or numbers.isna().all():
-                which = f"column {self.column!r}" if _is_number(level) else repr(level)
+            if not NUMBER.fullmatch(level) or numbers.isna().all():
+                which = f"column {self.column!r}" if NUMBER.fullmatch(level) else repr(level)
                 raise TableError(f"--where: {self.sign} compares numbers, and {which} is none; use == or in")
             return np.asarray(_ORDER[self.sign](numbers.to_numpy(), float(level)))
         # 4e6 and 4000000 are one number, as 1 and 1.0 are one level.
-        given = {float(level) for level in self.levels if _is_number(level)}
+        given = {float(level) for level in self.levels if NUMBER.fullmatch(level)}
         texts = set(labels(pd.Series(self.levels)))
         met = labels(column).isin(texts).to_numpy() | numeric(column).isin(given).to_numpy()
         return np.asarray(~met if self.sign in ("!=", "not in") else met)
@@ -61,10 +62,6 @@ def quoted(name: str) -> str:
     """Return a column or level as a condition has it: in backquotes unless it is one plain word."""
     is_word = re.fullmatch(r"[^\s\"'`=!<>(),]+", name) and name not in ("in", "and", "not")
     return name if is_word else f"`{name}`"
-
-
-def _is_number(text: str) -> bool:
-    return bool(re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.IGNORECASE))
 
 
 def rows_where(frame: pd.DataFrame, wheres: Sequence[str], name: str) -> pd.DataFrame:
@@ -87,7 +84,7 @@ def _check_levels(condition: Condition, column: "pd.Series[Any]", where: str) ->
     if condition.sign in _ORDER or condition.sign == "==":
         return
     for level in condition.levels:
-        if condition.sign == "!=" and _is_number(level):
+        if condition.sign == "!=" and NUMBER.fullmatch(level):
             continue
         if not Condition(condition.column, "==", (level,)).of(column).any():
             levels = list(dict.fromkeys(labels(column)))

@@ -40,6 +40,7 @@ from seedspread.tables.sources.run import (
     count,
     find_seed,
     is_seed,
+    number,
     quiet,
 )
 from seedspread.tables.sources.trackers import MlflowReader, OptunaReader
@@ -261,12 +262,9 @@ class At:
         word, _, rest = text.partition("=")
         if word in ("last", "best") and not rest:
             return cls(word)
-        try:
-            step = float(rest)
-            if word != "step" or not math.isfinite(step):
-                raise ValueError
-        except ValueError:
-            raise SourceError(f"at must be best, last or step=N; got {text!r}") from None
+        step = number(rest)
+        if word != "step" or step is None or not math.isfinite(step):
+            raise SourceError(f"at must be best, last or step=N; got {text!r}")
         return cls("step", step)
 
     def __str__(self) -> str:
