@@ -19,7 +19,7 @@ from seedspread.cff.config import RunConfig
 from seedspread.cff.identity import RUNNER, margin_of
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.presets import read_config, to_toml
-from seedspread.cff.runner import CffRunner, seeded
+from seedspread.cff.runner import CffRunner
 from seedspread.render.terminal import Terminal
 from seedspread.report.load import load_store
 from seedspread.report.page import Report, write_page
@@ -89,7 +89,7 @@ def fill(plan: Plan) -> None:
         save_study(plan.store, recorded)
     labels = np.random.default_rng(0).integers(0, 10, _TEST_IMAGES)
     for run in track(plan.runs, "filling", console=Terminal(stderr=True), transient=True):
-        _fill_run(plan.store.run(run.key), seeded(run.parameters, run.seed), labels)
+        _fill_run(plan.store.run(run.key), CffRunner().seeded(run.parameters, run.seed), labels)
 
 
 def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any]") -> None:

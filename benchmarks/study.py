@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks import programs
 from benchmarks.script import AsJson, Workers, main
 from benchmarks.timing import in_own_process, interleaved, show, table
-from seedspread.cff.runner import CffRunner, seeded
+from seedspread.cff.runner import CffRunner
 from seedspread.cff.training import run as training
 from seedspread.cff.training.native import why_not
 from seedspread.cff.training.state import TrainingRun
@@ -100,7 +100,7 @@ def phases(preset: str, implementation: str) -> dict[str, float]:
     """Seconds that a run spends in each part, in this process."""
     seconds: dict[str, float] = {}
     study = study_of(preset, 1, implementation)
-    config = seeded(study.cells[0].parameters, study.seeds[0])
+    config = CffRunner().seeded(study.cells[0].parameters, study.seeds[0])
     begin = time.perf_counter()
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -16,7 +16,7 @@ from seedspread.cff.diagnosis import diagnose
 from seedspread.cff.identity import run_key
 from seedspread.cff.model import ViT
 from seedspread.cff.presets import check, read_config, to_toml
-from seedspread.cff.runner import seeded
+from seedspread.cff.runner import CffRunner
 from seedspread.cff.training.run import train
 from seedspread.errors import DataError
 from seedspread.report.load import load_store
@@ -69,7 +69,7 @@ def test_both_forms_are_reported_beside_each_other(tmp_path: Path) -> None:
         )
         plan = Plan.make(StudySpec.from_file(path), tmp_path / "store")
         for run in plan.runs:
-            train(seeded(run.parameters, run.seed), plan.store.folder(run.key))
+            train(CffRunner().seeded(run.parameters, run.seed), plan.store.folder(run.key))
         for recorded in plan.recorded():
             save_study(Store(tmp_path / "store"), recorded)
     report = Report(load_store(tmp_path / "store"))

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from seedspread import Study, audit, collect, components, seed_budget, train, write_report
 from seedspread.cff.diagnosis import diagnose
-from seedspread.cff.runner import seeded
+from seedspread.cff.runner import CffRunner
 from seedspread.cff.training.result import RunResult
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
@@ -52,7 +52,7 @@ def test_paths_may_be_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     plan = Study(path).plan("store", data_dir="data")
     assert plan.data_dir == Path("data")
     for run in plan.runs:
-        train(seeded(run.parameters, run.seed), f"store/{run.key}", data_dir="data")
+        train(CffRunner().seeded(run.parameters, run.seed), f"store/{run.key}", data_dir="data")
     report = write_report("store", "page.html", plans=[plan])
     assert (tmp_path / "page.html").exists()
     assert str(escape(report.answer)) in report._repr_html_()

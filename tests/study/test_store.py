@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seedspread.cff.runner import seeded
+from seedspread.cff.runner import CffRunner
 from seedspread.cff.training.run import train
 from seedspread.runs.folder import Failure
 from seedspread.runs.lease import StalenessTracker
@@ -125,7 +125,7 @@ def test_a_run_that_is_done_is_not_done_again(filled: Path) -> None:
 def test_results_are_those_of_the_runs_alone(filled: Path, tmp_path: Path) -> None:
     plan = Plan.make(tiny_study(filled, seeds=2), Store(filled / "store"))
     key, run = next(iter(plan.distinct.items()))
-    alone = train(seeded(run.parameters, run.seed), tmp_path / "alone")
+    alone = train(CffRunner().seeded(run.parameters, run.seed), tmp_path / "alone")
     assert alone.key == key
     stored = json.loads((filled / "store" / key / "result.json").read_text())
     assert stored == json.loads((tmp_path / "alone" / "result.json").read_text())

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from seedspread.cff.presets import to_toml
-from seedspread.cff.runner import seeded
+from seedspread.cff.runner import CffRunner
 from seedspread.cff.training.run import train
 from seedspread.runners.contract import WorkItem
 from seedspread.study.plan import Plan
@@ -60,7 +60,7 @@ def undisturbed(study: StudySpec, folder: Path) -> dict[str, bytes]:
     distinct = Plan.make(study, folder).distinct
     for key, run in distinct.items():
         if key not in _undisturbed:
-            train(seeded(run.parameters, run.seed), folder / key)
+            train(CffRunner().seeded(run.parameters, run.seed), folder / key)
             _undisturbed[key] = (folder / key / "result.json").read_bytes()
     return {key: _undisturbed[key] for key in distinct}
 
