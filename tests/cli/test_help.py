@@ -90,11 +90,16 @@ def test_an_option_of_some_engines_only_says_which() -> None:
             assert helps[name].startswith(f"{', '.join(engines)}: ")
 
 
-@pytest.mark.parametrize(("arguments", "first"), [(("train",), "mini/"), (("plan",), "mini/")])
-def test_a_name_that_is_none_is_told_in_a_sentence(arguments: tuple[str, ...], first: str) -> None:
-    assert f"is named 'nothere'; there are {first}" in seedspread_here(*arguments, "nothere").stderr
-    near = seedspread_here(*arguments, "quickstrt").stderr
-    assert f"is named 'quickstrt'; did you mean 'quickstart'? There are {first}" in near
+@pytest.mark.parametrize(
+    ("command", "unknown", "near"),
+    [
+        ("train", "; there are mini/", "; did you mean 'quickstart'? There are mini/"),
+        ("plan", "; give a .toml file (shipped are mini/", "; did you mean 'quickstart'? (shipped are mini/"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_those_that_there_are(command: str, unknown: str, near: str) -> None:
+    assert f"is named 'nothere'{unknown}" in seedspread_here(command, "nothere").stderr
+    assert f"is named 'quickstrt'{near}" in seedspread_here(command, "quickstrt").stderr
 
 
 def test_what_make_run_leaves_is_not_tracked() -> None:

@@ -129,7 +129,8 @@ class CffRunner(Runner):
         return replace(self, driven=sources)
 
     def seeded(self, config: RunConfig, seed: int) -> RunConfig:
-        return seeded(config, seed, self.driven)
+        seeds = dict.fromkeys(self.driven, seed) or {"run": seed}
+        return config.model_copy(update={"seeds": config.seeds.model_copy(update=seeds)})
 
     def check(self, parameters: Iterable[RunConfig], data_dir: Path | None) -> None:
         """Refuse to start without torch or the images."""
@@ -214,12 +215,6 @@ class CffRunner(Runner):
         config = self.seeded(item.run.parameters, seed).with_runtime(threads=item.threads)
         config = self._with_user_code(config)
         return train_one(config, item.folder(), stop, seed=seed, resume=True, data_dir=item.data_dir)
-
-
-def seeded(config: RunConfig, seed: int, sources: Iterable[str] = ()) -> RunConfig:
-    """Return the config of a run with a seed, which drives these sources of randomness, or all."""
-    seeds = dict.fromkeys(sources, seed) or {"run": seed}
-    return config.model_copy(update={"seeds": config.seeds.model_copy(update=seeds)})
 
 
 @cache
