@@ -20,7 +20,7 @@ def run(as_json: AsJson = False) -> None:
     result = {
         "rows": ROWS,
         "cells": CELLS,
-        "seconds_two_arms": _seconds(large_table(blocks=CELLS // 2, strata=1), ["block"], None),
+        "seconds_two_groups": _seconds(large_table(blocks=CELLS // 2, strata=1), ["block"], None),
         "seconds_many_strata": _seconds(large_table(blocks=2, strata=CELLS // 4), ["block"], "stratum"),
     }
     show(result, as_json, _lines)
@@ -46,7 +46,7 @@ def _seconds(table: pd.DataFrame, block: list[str], by: str | None) -> float:
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:
     yield (
-        f"Audit of {ROWS:,} rows in {CELLS:,} cells: {result['seconds_two_arms']:.1f} s as two arms "
+        f"Audit of {ROWS:,} rows in {CELLS:,} cells: {result['seconds_two_groups']:.1f} s as two groups "
         f"of {CELLS // 2} blocks, {result['seconds_many_strata']:.1f} s as {CELLS // 4} strata of four."
     )
 

@@ -12,7 +12,7 @@ import typer
 from rich.progress import track
 
 from benchmarks import secondary_statistics
-from benchmarks.conditions import DESIGNS, arms_of, draw
+from benchmarks.conditions import DESIGNS, draw, groups_of
 from benchmarks.script import AsJson, Workers, main
 from seedspread.atomic import replacing
 from seedspread.errors import SeedspreadError, reason
@@ -32,13 +32,13 @@ class CalibrationError(SeedspreadError):
     """The page for the results is not as expected."""
 
 
-def tests_of(arm: Group, baseline: Group) -> list[TestResult]:
+def tests_of(group: Group, baseline: Group) -> list[TestResult]:
     """Every test and interval of spread that the audit gives."""
     return [
-        classic.seed_jackknife(arm, baseline, 0.95),
-        classic.pitman_morgan(arm, baseline, 0.95),
-        classic.f_test(arm, baseline, 0.95, None, None),
-        *(classic.deviations_test(arm, baseline, center, None) for center in ("mean", "median")),
+        classic.seed_jackknife(group, baseline, 0.95),
+        classic.pitman_morgan(group, baseline, 0.95),
+        classic.f_test(group, baseline, 0.95, None, None),
+        *(classic.deviations_test(group, baseline, center, None) for center in ("mean", "median")),
     ]
 
 
@@ -81,7 +81,7 @@ def other_tests(task: Task) -> dict[str, dict[str, float]]:
     for ratio, rejected, count in ((1.0, "type_1", draws), (RATIO, "power", draws // 2)):
         values, present = draw(design, design.shapes[kind], n, ratio, count, rng)
         for experiment in values:
-            for test in tests_of(*arms_of(design, experiment, present)):
+            for test in tests_of(*groups_of(design, experiment, present)):
                 _count(counts.setdefault(test.name, {}), test, rejected, count)
     return counts
 

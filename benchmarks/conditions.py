@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from seedspread.stats.groups import Floats, Group
 
-# How far below the others a failed run scores, in standard deviations of its arm.
+# How far below the others a failed run scores, in standard deviations of its group.
 _DROP = 10.0
 
 
@@ -47,7 +47,7 @@ QUANTILES: dict[str, Callable[[Floats], Floats]] = {
 
 @dataclass(frozen=True)
 class Shape:
-    """How the values of the two arms are distributed, and which share of their runs fails."""
+    """How the values of the two groups are distributed, and which share of their runs fails."""
 
     title: str
     names: tuple[str, str]
@@ -55,7 +55,7 @@ class Shape:
 
 
 def alike(name: str) -> Shape:
-    """Both arms of one shape."""
+    """Both groups of one shape."""
     return Shape(name, (name, name))
 
 
@@ -75,10 +75,10 @@ class Design:
 
     Attributes:
         title: in words.
-        shared: whether the arms have the same seeds.
-        pairs: the correlation of the two arms' runs of one seed.
-        blocks: runs per seed in each arm.
-        twins: the correlation of those, in each arm.
+        shared: whether the groups have the same seeds.
+        pairs: the correlation of the two groups' runs of one seed.
+        blocks: runs per seed in each group.
+        twins: the correlation of those, in each group.
         extra: how many times as many seeds the baseline has.
         shapes: what is drawn.
         common: whether a wide value of a seed is wide in all its runs: normal values times one factor.
@@ -107,7 +107,7 @@ TWINS = Design("two blocks, same-seed runs with r = 0.85", blocks=2, twins=(0.85
 UNEQUAL_TWINS = Design(
     "two blocks, shared seeds, same-seed runs with r = 0.83 and 0", True, 0.0, 2, (0.83, 0.0)
 )
-UNLIKE_ARMS = Design("unlike groups, independent runs", shapes=UNLIKE)
+UNLIKE_GROUPS = Design("unlike groups, independent runs", shapes=UNLIKE)
 DESIGNS = (
     INDEPENDENT,
     HALF,
@@ -118,7 +118,7 @@ DESIGNS = (
     IDLE_TWINS,
     TWINS,
     UNEQUAL_TWINS,
-    UNLIKE_ARMS,
+    UNLIKE_GROUPS,
 )
 
 
@@ -128,10 +128,10 @@ def draw(
     """(draws, seeds, 2, blocks) values, and where there are runs; `ratio` is that of the variances."""
     seeds = n * design.extra
     twins = np.maximum(design.twins, design.pairs)[:, None] if design.blocks > 1 else np.array(design.pairs)
-    shared, arm, own = (
+    shared, group, own = (
         rng.standard_normal((draws, seeds, *rest)) for rest in ((1, 1), (2, 1), (2, design.blocks))
     )
-    latent = design.pairs**0.5 * shared + (twins - design.pairs) ** 0.5 * arm + (1 - twins) ** 0.5 * own
+    latent = design.pairs**0.5 * shared + (twins - design.pairs) ** 0.5 * group + (1 - twins) ** 0.5 * own
     if design.common:
         values = latent * _factors(shape.title, (draws, seeds), rng)[..., None, None]
     else:
@@ -153,8 +153,8 @@ def _factors(name: str, size: tuple[int, int], rng: np.random.Generator) -> Floa
     return out
 
 
-def arms_of(design: Design, values: Floats, present: NDArray[np.bool_]) -> tuple[Group, Group]:
-    """One experiment, (seeds, 2, blocks), as arms."""
+def groups_of(design: Design, values: Floats, present: NDArray[np.bool_]) -> tuple[Group, Group]:
+    """One experiment, (seeds, 2, blocks), as groups."""
     names = tuple((str(b),) for b in range(design.blocks))
     out = []
     for k, name in enumerate(("a", "b")):
@@ -167,6 +167,6 @@ def arms_of(design: Design, values: Floats, present: NDArray[np.bool_]) -> tuple
 def simulate(
     design: Design, name: str, n: int, ratio: float, rng: np.random.Generator
 ) -> tuple[Group, Group]:
-    """One experiment with both arms of the named shape."""
+    """One experiment with both groups of the named shape."""
     values, present = draw(design, alike(name), n, ratio, 1, rng)
-    return arms_of(design, values[0], present)
+    return groups_of(design, values[0], present)

@@ -18,7 +18,7 @@ from benchmarks.train import random_batch
 from seedspread.cff.config import ModelConfig
 from seedspread.cff.data.loader import Batch
 from seedspread.errors import SeedspreadError
-from seedspread.render.chart import COLOURS, FORMATS, Axis, Chart, Mark, Panel, floats, log_ticks
+from seedspread.render.chart import COLORS, FORMATS, Axis, Chart, Mark, Panel, floats, log_ticks
 from seedspread.render.terminal import Terminal
 from seedspread.render.with_matplotlib import save_chart
 
@@ -98,11 +98,11 @@ def _panel(axis: str, rows: list[dict[str, Any]]) -> Panel:
     x, seconds = floats([row[axis] for row in rows]), floats([row["seconds"] for row in rows])
     marks = [
         Mark("rule", "in proportion", x, tuple(seconds[0] * size / x[0] for size in x), legend=True),
-        Mark("line", "time (s)", x, seconds, colour=COLOURS[0], legend=True),
+        Mark("line", "time (s)", x, seconds, color=COLORS[0], legend=True),
     ]
     if all(row["peak_bytes"] is not None for row in rows):
         memory = floats([row["peak_bytes"] / 1e9 for row in rows])
-        marks.append(Mark("line", "peak memory (GB)", x, memory, colour=COLOURS[1], symbol=1, legend=True))
+        marks.append(Mark("line", "peak memory (GB)", x, memory, color=COLORS[1], symbol=1, legend=True))
     values = [value for mark in marks for value in mark.y]
     sizes = tuple((size, f"{size:g}") for size in x)
     y = Axis("Seconds, gigabytes", log=True, ticks=log_ticks(min(values), max(values)))

@@ -43,7 +43,7 @@ def thresholds(task: tuple[str, Design, str, int, int]) -> list[list[float]]:
     """Per alpha: how far from 0 the log ratio must be to be seen in each share (`LEVELS`) of experiments.
 
     A ratio only shifts the posterior, so that one set of experiments without a difference tells of all
-    ratios; and which arm is the wider one makes no difference, so that both ends of intervals count.
+    ratios; and which group is the wider one makes no difference, so that both ends of intervals count.
     """
     name, design, shape, n, draws = task
     rng = np.random.default_rng([n, draws, len(design.title), 11])

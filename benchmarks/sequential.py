@@ -150,8 +150,8 @@ def table(done: list[dict[str, Any]], draws: int) -> str:
     lines = [
         f"{RULE.title.capitalize()}; {draws:,} simulated studies each. Type-I error over all looks, beside "
         f"that of one look at {RULE.limit} seeds; coverage of the interval at the stop, without a difference "
-        "and at a ratio of 4; seeds per arm on average; how often a ratio of 4 is shown, and the seeds with "
-        "which one look shows it as often.",
+        "and at a ratio of 4; seeds per group on average; how often a ratio of 4 is shown, and the seeds "
+        "with which one look shows it as often.",
         "",
         "| | type-I, % | one look, % | coverage, % | coverage at 4, % | seeds | seeds at 4 | YES at 4, % "
         "| one look as often |",

@@ -88,7 +88,7 @@ def answers(condition: Condition, n: int, ratio: float, draws: int) -> list[Judg
     out = []
     for start in range(0, draws, 400):
         batch = pairs[start : start + 400]
-        found = headlines([(p.arm, p.baseline) for p in batch], 0.95, 2.0)
+        found = headlines([(p.group, p.baseline) for p in batch], 0.95, 2.0)
         for pair, (headline, estimate) in zip(batch, found, strict=True):
             alone = judged([headline], [estimate], 0.95)
             out += doubter.doubted([pair], alone) if alone[0].word == "YES" else alone

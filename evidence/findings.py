@@ -24,11 +24,11 @@ from seedspread.study.spec import StudySpec
 _RATE, _MEAN_RATE = "clamp_activation_rate.0", "mean_clamp_activation_rate.0"
 # Margins whose rate is their own; of others it is what a clamp would cut.
 CLAMPED = ("clamp", "soft_clamp")
-# Fewer runs in an arm are no evidence of its spread.
+# Fewer runs in a group are no evidence of its spread.
 _FEWEST = 4
 _FEWEST_CORRELATED = 10
-# What tells the arms of all studies apart.
-_ARM = (
+# What tells the groups of all studies apart.
+_GROUP = (
     "objective.margin_type", "objective.margin_first", "objective.positives", "objective.stability",
     "training.rule",
 )  # fmt: skip
@@ -43,7 +43,7 @@ class Finding:
         runs: those that are published, a row for each cell and seed: the cell's levels and all that
             `published_runs` has.
         planned: how many the study names.
-        audit: of accuracies in per cent; None while an arm has too few runs.
+        audit: of accuracies in per cent; None while a group has too few runs.
     """
 
     study: StudySpec
@@ -62,7 +62,7 @@ class Finding:
         return self.study.name
 
     def runs_of(self, c: Comparison, level: str) -> pd.DataFrame:
-        """Those of one arm of a comparison, by its level: the comparison's group or its baseline."""
+        """Those of one group of a comparison, by its level: the comparison's group or its baseline."""
         if self.study.audit is None:
             raise ValueError(f"{self.study.name} compares nothing")
         runs = self.runs[self.runs[self.study.audit.group] == level]
@@ -81,8 +81,8 @@ class Finding:
 
 def compared(c: Comparison) -> str:
     """`clamp`, `clamp, end_to_end`, `soft_clamp / clamp`."""
-    arms = c.group if c.baseline == "subtract" else f"{c.group} / {c.baseline}"
-    return f"{arms}, {', '.join(c.stratum)}" if c.stratum else arms
+    groups = c.group if c.baseline == "subtract" else f"{c.group} / {c.baseline}"
+    return f"{groups}, {', '.join(c.stratum)}" if c.stratum else groups
 
 
 @cache
@@ -126,15 +126,15 @@ def _in_percent(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def unplanned(found: Finding) -> list[Comparison]:
-    """The arms of a study beside its baseline, each against each: it did not plan to compare these."""
+    """The groups of a study beside its baseline, each against each: it did not plan to compare these."""
     spec = found.study.audit
     if found.audit is None or spec is None or spec.strata:
         return []
-    arms = [c.group for c in found.audit.comparisons]
+    groups = [c.group for c in found.audit.comparisons]
     table = _in_percent(found.runs[["accuracy", "seed", "collapsed", "majority", spec.group]])
     return [
         audit(table[table[spec.group].isin(pair)], "accuracy", spec.group, pair[1]).comparisons[0]
-        for pair in combinations(arms, 2)
+        for pair in combinations(groups, 2)
     ]
 
 
@@ -173,39 +173,39 @@ def seed_correlation(
 
 @dataclass(frozen=True)
 class RateAndOutcome:
-    """In one arm, whether the seeds at which the clamp cuts more come out better or worse.
+    """In one group, whether the seeds at which the clamp cuts more come out better or worse.
 
     Attributes:
         dataset: of the runs.
-        arm: its margin.
+        group: its margin.
         rate: mean of the clamp activation rate of layer 0 with the final weights.
         correlation: of accuracy with the mean rate over training, seed by seed.
     """
 
     dataset: str
-    arm: str
+    group: str
     rate: float
     correlation: Correlation
 
 
 def rates_and_outcomes() -> list[RateAndOutcome]:
-    """Each arm that clamps, has ten seeds or more, and draws all of its streams from the seed."""
+    """Each group that clamps, has ten seeds or more, and draws all of its streams from the seed."""
     runs = published_runs()
     own = [name for name in runs.columns if name.startswith("seeds.") and name != "seeds.run"]
     # Runs of other losses have no margin, and so no rate, whatever their config names.
     clamped = runs["objective.margin_type"].isin(CLAMPED) & runs[_MEAN_RATE].notna()
     whole = runs[clamped & runs[own].isna().all(axis=1)]
-    cells = ["dataset", *_ARM]
+    cells = ["dataset", *_GROUP]
     out = []
-    for levels, arm in whole.groupby(cells, sort=False):
-        found = seed_correlation([*map(str, arm["seed"])], [*arm[_MEAN_RATE]], [*arm["accuracy"]])
+    for levels, group in whole.groupby(cells, sort=False):
+        found = seed_correlation([*map(str, group["seed"])], [*group[_MEAN_RATE]], [*group["accuracy"]])
         if found is not None and found.seeds >= _FEWEST_CORRELATED:
             dataset, *rest = map(level_name, levels)
-            out.append(RateAndOutcome(dataset, ", ".join(_special(rest)), float(arm[_RATE].mean()), found))
+            out.append(RateAndOutcome(dataset, ", ".join(_special(rest)), float(group[_RATE].mean()), found))
     return out
 
 
 def _special(levels: list[str]) -> list[str]:
-    """The levels of an arm that are not as usual, and its margin."""
+    """The levels of a group that are not as usual, and its margin."""
     usual = ("", "", "class", "detach", "layer_local")
     return [level for level, default in zip(levels, usual, strict=True) if level != default]

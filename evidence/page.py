@@ -17,7 +17,7 @@ from evidence.estimates import estimated, net, paper_over
 from evidence.findings import Finding, compared, findings, rates_and_outcomes, unplanned
 from evidence.plan import ALL, SOURCES, study_named
 from evidence.saturated import saturated
-from evidence.sources import is_source, sources, sources_chart, sources_table, twin_variances
+from evidence.sources import is_source, same_seed_variances, sources, sources_chart, sources_table
 from evidence.strata import change, further
 from evidence.tables import FOLDER, correct, published_runs
 from evidence.verdicts import SCALE, Row, rate_of, ratios_chart, remarks, verdict_rows, verdict_table
@@ -145,33 +145,33 @@ def _together(study: StudySpec, by_name: dict[str, Finding]) -> dict[str, Any]:
         "planned": sum(part.planned for part in parts),
         "parts": [{"name": part.study.name, "title": part.study.title} for part in parts],
         "verdicts": [markdown_text(line) for line in split.strata[0].sentences] if split else [],
-        "arms": to_markdown(sources_table(split)) if split else "",
+        "groups": to_markdown(sources_table(split)) if split else "",
         "ratios": to_markdown(verdict_table(names=names)) if split else "",
         "sd": {part.name: _spreads(part) for part in parts},
         "word": {row.found.name: row.word for row in verdict_rows(names)},
         "at_once": _spreads(by_name["margin"]),
-        **(_twins_and_sums(split, by_name["margin"]) if split else {}),
+        **(_same_seed_runs_and_sums(split, by_name["margin"]) if split else {}),
     }
     return section | _prose(section, bool(split))
 
 
-def _twins_and_sums(split: ComponentsResult, whole: Finding) -> dict[str, dict[str, str]]:
-    """By arm the sd of twins, its share of the variance in a study of whole seeds, and the sd of the sum."""
+def _same_seed_runs_and_sums(split: ComponentsResult, whole: Finding) -> dict[str, dict[str, str]]:
+    """By group: the sd of same-seed runs, its share of the variance over seeds, and the sd of the sum."""
     if whole.audit is None:
         return {}
-    c, twins = whole.audit.comparisons[0], twin_variances(split)
+    c, twins = whole.audit.comparisons[0], same_seed_variances(split)
     spread = {c.group: c.pooled[0].sd, c.baseline: c.pooled[1].sd}
     return {
-        "noise": {arm: f"{math.sqrt(variance):.2f}" for arm, variance in twins.items()},
+        "noise": {group: f"{math.sqrt(variance):.2f}" for group, variance in twins.items()},
         "noise_share": {
-            arm: f"{variance / (spread[arm] or math.nan) ** 2:.0%}" for arm, variance in twins.items()
+            group: f"{variance / (spread[group] or math.nan) ** 2:.0%}" for group, variance in twins.items()
         },
-        "added": {arm.group: f"{math.sqrt(arm.total):.2f}" for arm in split.strata[0].groups},
+        "added": {group.group: f"{math.sqrt(group.total):.2f}" for group in split.strata[0].groups},
     }
 
 
 def _spreads(found: Finding) -> dict[str, str]:
-    """The plain standard deviation of either arm, in points."""
+    """The plain standard deviation of either group, in points."""
     if found.audit is None:
         return {}
     c = found.audit.comparisons[0]
@@ -219,7 +219,7 @@ def _section(found: Finding) -> dict[str, Any]:
         "runs": len(found.runs),
         "planned": found.planned,
         "is_whole": found.is_whole,
-        "arms": to_markdown(_arms(found)) if len(found.runs) else "",
+        "groups": to_markdown(_groups(found)) if len(found.runs) else "",
         "reading": _SEVERAL if len(comparisons) > 1 else _ALONE,
         "verdicts": told + [markdown_text(str(one)) for one in (changed, *further(found)) if one],
         "change": changed.values if changed else {},
@@ -257,7 +257,7 @@ def _times(estimate: Estimate) -> str:
 
 
 def _cells(found: Finding) -> list[tuple[str, pd.DataFrame]]:
-    """The runs of each arm, as prose calls it: `clamp`, `clamp, 0.8`."""
+    """The runs of each group, as prose calls it: `clamp`, `clamp, 0.8`."""
     if found.runs.empty:
         return []
     factors = [name for name, _ in reversed(found.study.cells[0].levels)]
@@ -265,8 +265,8 @@ def _cells(found: Finding) -> list[tuple[str, pd.DataFrame]]:
     return [(", ".join(map(str, key if isinstance(key, tuple) else (key,))), runs) for key, runs in cells]
 
 
-def _arms(found: Finding) -> Table:
-    """Mean and spread of each arm, and how much its clamp cut, if it has one."""
+def _groups(found: Finding) -> Table:
+    """Mean and spread of each group, and how much its clamp cut, if it has one."""
     factors = [name for name, _ in found.study.cells[0].levels]
     rows = []
     for levels, runs in found.runs.groupby(factors, sort=False):
@@ -312,7 +312,7 @@ def _rates() -> Table:
     rows = tuple(
         (
             one.dataset,
-            one.arm,
+            one.group,
             str(one.correlation.seeds),
             _share(one.rate),
             f"{one.correlation.r:+.2f}",
@@ -326,7 +326,7 @@ def _rates() -> Table:
 
 
 def _correlations() -> dict[str, str]:
-    return {f"{one.dataset}, {one.arm}": f"{one.correlation.r:+.2f}" for one in rates_and_outcomes()}
+    return {f"{one.dataset}, {one.group}": f"{one.correlation.r:+.2f}" for one in rates_and_outcomes()}
 
 
 def _scales() -> Table:

@@ -9,7 +9,7 @@ from evidence.findings import findings
 from evidence.plan import SOURCES, study_named
 from seedspread.analysis.components import Component, ComponentsResult, GroupComponents, components
 from seedspread.analysis.words import ends, p_value, two
-from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel
+from seedspread.render.chart import COLORS, Axis, Chart, Mark, Panel
 from seedspread.render.table import Column, Table
 from seedspread.stats.components import NOISE
 from seedspread.stats.result import Interval
@@ -26,7 +26,7 @@ def is_source(study: StudySpec) -> bool:
 
 @cache
 def sources() -> ComponentsResult | None:
-    """The variance components of accuracies in per cent, by arm; None while a part has no answer."""
+    """The variance components of accuracies in per cent, by group; None while a part has no answer."""
     found = [one for one in findings() if is_source(one.study)]
     if not all(one.audit for one in found):
         return None
@@ -36,11 +36,11 @@ def sources() -> ComponentsResult | None:
 
 
 def sources_table(found: ComponentsResult) -> Table:
-    """A row for each source: the sd that it makes in either arm, and the ratio of its variances."""
-    arms, compared = found.strata[0].groups, found.strata[0].comparisons[0]
+    """A row for each source: the sd that it makes in either group, and the ratio of its variances."""
+    groups, compared = found.strata[0].groups, found.strata[0].comparisons[0]
     rows = []
     for contrast in compared.components:
-        parts = [arm.component(contrast.key) for arm in arms]
+        parts = [group.component(contrast.key) for group in groups]
         rows.append(
             (
                 contrast.name,
@@ -50,10 +50,10 @@ def sources_table(found: ComponentsResult) -> Table:
                 p_value(contrast.p),
             )
         )
-    rows.append(("total", *(f"{math.sqrt(arm.total):.2f}" for arm in arms), "-", "-", "-"))
+    rows.append(("total", *(f"{math.sqrt(group.total):.2f}" for group in groups), "-", "-", "-"))
     heads = (
         "source",
-        *(f"{arm.title}: sd, points" for arm in arms),
+        *(f"{group.title}: sd, points" for group in groups),
         "ratio of variances",
         "95% interval",
         "p",
@@ -63,28 +63,28 @@ def sources_table(found: ComponentsResult) -> Table:
 
 def sources_chart(found: ComponentsResult) -> Chart:
     """The same as a picture, in variances' roots: the scale of accuracies."""
-    arms = found.strata[0].groups
-    names = list(dict.fromkeys(part.name for arm in arms for part in arm.components))
-    marks = tuple(mark for place, arm in enumerate(arms[:2]) for mark in _marks(arm, names, place))
+    groups = found.strata[0].groups
+    names = list(dict.fromkeys(part.name for group in groups for part in group.components))
+    marks = tuple(mark for place, group in enumerate(groups[:2]) for mark in _marks(group, names, place))
     ticks = tuple((float(-place), name) for place, name in enumerate(names))
     sides = (-len(names) + 0.4, 0.6)
     panel = Panel("", Axis("Sd of accuracy (points, 95% CI)"), Axis(ticks=ticks, range=sides), marks)
     return Chart("sources", "", "", "", (panel,), height=0.8)
 
 
-def twin_variances(found: ComponentsResult) -> dict[str, float]:
-    """By arm the variance between twins of a seed, from their mean squares."""
-    parts = {arm.group: arm.component(NOISE) for arm in found.strata[0].groups}
-    return {group: part.unbiased for group, part in parts.items() if part and part.unbiased is not None}
+def same_seed_variances(found: ComponentsResult) -> dict[str, float]:
+    """Return the variance between same-seed runs of each group, from their mean squares."""
+    parts = {group.group: group.component(NOISE) for group in found.strata[0].groups}
+    return {name: part.unbiased for name, part in parts.items() if part and part.unbiased is not None}
 
 
-def _marks(arm: GroupComponents, names: list[str], place: int) -> list[Mark]:
+def _marks(group: GroupComponents, names: list[str], place: int) -> list[Mark]:
     """Return the sds of the first or the second group, told apart by color, marker and place."""
     beside = (0.14, -0.14)[place]
     return [
-        Mark("interval", arm.title, (math.sqrt(part.variance),), (beside - names.index(part.name),),
-             (sides.low,), (sides.high,), (f"{arm.title}, {part.name}",), COLOURS[1 - place], place, True)
-        for part in arm.components
+        Mark("interval", group.title, (math.sqrt(part.variance),), (beside - names.index(part.name),),
+             (sides.low,), (sides.high,), (f"{group.title}, {part.name}",), COLORS[1 - place], place, True)
+        for part in group.components
         if (sides := _ends(part)) is not None
     ]  # fmt: skip
 

@@ -21,7 +21,7 @@ class Change:
     """Of a ratio of variances, from one stratum to another.
 
     Attributes:
-        group: the arm.
+        group: the group.
         first, second: the strata, by name.
         ratio: of the second stratum's ratio over the first's.
         interval: of that.
@@ -50,9 +50,9 @@ class Change:
 
 
 def change(found: Finding) -> Change | None:
-    """From the first stratum to the second, of a study with two of them and two arms; None of others.
+    """From the first stratum to the second, of a study with two of them and two groups; None of others.
 
-    Where both strata have the runs of one baseline, it is the ratio of the arm's own variances, which the
+    Where both strata have the runs of one baseline, it is the ratio of the group's own variances, which the
     headline compares; elsewhere the two log ratios are taken as independent and normal.
     """
     spec = found.study.audit
@@ -63,7 +63,7 @@ def change(found: Finding) -> Change | None:
     if found.audit.forests:
         ratio, interval, p = _of_forest(found.audit.forests[0])
     else:
-        ratio, interval, p = _of_arm(found.runs[found.runs[spec.group] == group], factor, first)
+        ratio, interval, p = _of_group(found.runs[found.runs[spec.group] == group], factor, first)
     names = [setting_name([(factor, level)]) for level in (first, second)]
     return Change(group, names[0], names[1], ratio, interval, p)
 
@@ -76,7 +76,7 @@ def _of_forest(forest: Forest) -> tuple[float, Interval, float]:
     return math.exp(step), ends, 2 * float(stats.norm.sf(abs(step) / error))
 
 
-def _of_arm(runs: pd.DataFrame, factor: str, first: str) -> tuple[float, Interval, float]:
+def _of_group(runs: pd.DataFrame, factor: str, first: str) -> tuple[float, Interval, float]:
     columns = runs[[factor, "seed", "accuracy"]].assign(accuracy=100 * runs["accuracy"])
     headline = audit(columns, "accuracy", factor, first).comparisons[0].headline
     if headline.ratio is None or headline.interval is None or headline.p is None:

@@ -123,7 +123,7 @@ def _cells_of(row: Row) -> tuple[str, ...]:
 
 
 def rate_of(runs: pd.DataFrame) -> str:
-    """Share of pairs that an arm's clamp cuts at layer 0; `-` of a margin that cuts none."""
+    """Share of pairs that a group's clamp cuts at layer 0; `-` of a margin that cuts none."""
     if runs["objective.margin_type"].iloc[0] not in CLAMPED:
         return "-"
     return f"{runs['clamp_activation_rate.0'].mean():.0%}"
@@ -135,7 +135,7 @@ def remarks() -> list[str]:
     told = [f"{name}: {changed}" for name, changed in changes if changed]
     if (high := saturated()) is not None:
         told.insert(0, str(high))
-    outcomes = [f"{one.correlation.r:+.2f} ({one.dataset}, {one.arm})" for one in rates_and_outcomes()]
+    outcomes = [f"{one.correlation.r:+.2f} ({one.dataset}, {one.group})" for one in rates_and_outcomes()]
     told.append(f"Correlation of a seed's rate over training with its accuracy: r = {', '.join(outcomes)}.")
     missing = {found.name: found.planned - len(found.runs) for found in findings()}
     left = [f"{name} ({count})" for name, count in missing.items() if count]

@@ -21,7 +21,7 @@ from benchmarks.growth import growth_chart
 from evidence.page import charts as evidence_charts
 from seedspread import audit
 from seedspread.cff.monitor import saturation_chart
-from seedspread.render.chart import NEUTRAL, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_colour
+from seedspread.render.chart import NEUTRAL, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_color
 from seedspread.render.with_matplotlib import write_picture
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,14 +53,14 @@ def _over_training() -> Chart:
     table = _measured("mini-over-training")
     epochs = floats(table["epoch"])
     layers = [str(name) for name in table.columns if str(name).startswith("layer")]
-    colours = [ordered_colour(k, len(layers)) for k in range(len(layers))]
+    colors = [ordered_color(k, len(layers)) for k in range(len(layers))]
     ratios = [
-        Mark("line", name, epochs, floats(table[name]), colour=colours[k], symbol=k, legend=True)
+        Mark("line", name, epochs, floats(table[name]), color=colors[k], symbol=k, legend=True)
         for k, name in enumerate(layers)
     ]
     one = Mark("rule", "", (epochs[0], epochs[-1]), (1.0, 1.0))
     y = Axis("Norm, subtract / clamp", log=True, ticks=log_ticks(0.1, 2.0), range=(0.1, 2.0))
-    rate = Mark("line", "rate", epochs, floats(table["rate"]), colour=NEUTRAL)
+    rate = Mark("line", "rate", epochs, floats(table["rate"]), color=NEUTRAL)
     panels = (
         Panel("", Axis("Epoch"), y, (one, *ratios)),
         Panel("", Axis("Epoch"), Axis("Clamped at layer 0 (%)", range=(0.0, 100.0)), (rate,)),

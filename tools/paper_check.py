@@ -6,7 +6,7 @@ python tools/paper_check.py > docs/paper-check.md
 from seedspread.analysis.judgement import word_of
 from seedspread.analysis.words import between, number, p_value
 from seedspread.paper.check import IN_WORDS, SECTIONS, Finding, answer, check_paper, counted, paper_ratios
-from seedspread.paper.values import published_arm
+from seedspread.paper.values import published_group
 from seedspread.render.table import markdown_text
 from seedspread.stats.classic import f_test
 
@@ -95,8 +95,8 @@ def ratio_rows() -> list[tuple[str, ...]]:
     """Return a row per dataset: the pooled F test, the headline, its adjusted p value and the verdict."""
     rows: list[tuple[str, ...]] = []
     for setting, (found, together) in paper_ratios().items():
-        arms = published_arm(setting, "clamp"), published_arm(setting, "subtract")
-        f = f_test(*arms, 0.95, None, None)
+        groups = published_group(setting, "clamp"), published_group(setting, "subtract")
+        f = f_test(*groups, 0.95, None, None)
         headline = f"{number(found.ratio)} {between(found.interval)}"
         judged = p_value(found.p), p_value(together), "-" if together is None else word_of(together)
         rows.append((setting, number(f.estimate), p_value(f.p), headline, *judged))

@@ -3,7 +3,7 @@
 The start page is the README, the tutorials are the notebooks, executed anew, and the references come from the
 commands, the docstrings and the examples themselves. Notebooks are executed and shown here, in sixty lines:
 mkdocs-jupyter would bring nbconvert, its own style sheets and scripts from the net, while a page of ordinary
-Markdown has the theme's search, copy buttons and dark colours by itself.
+Markdown has the theme's search, copy buttons and dark colors by itself.
 """
 
 import re

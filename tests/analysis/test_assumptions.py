@@ -4,14 +4,14 @@ import numpy as np
 
 from seedspread.stats import classic
 from seedspread.stats.result import TestResult
-from tests.stats.arms import arm
+from tests.stats.groups import group_of
 
 X, Y = np.random.default_rng(5).normal(size=(2, 30))
 
 
 def results(normal: bool | None, independent: bool | None) -> dict[str, TestResult]:
     """Every test of spread and means, of 30 seeds that have one run each."""
-    x, y = arm(X), arm(Y, name="b")
+    x, y = group_of(X), group_of(Y, name="b")
     tests = (
         classic.seed_jackknife(x, y, 0.95),
         classic.pitman_morgan(x, y, 0.95, normal),
@@ -48,9 +48,9 @@ def test_no_test_claims_to_be_free_of_the_shape() -> None:
 
 def test_few_runs_cannot_show_that_values_are_normal() -> None:
     """At three runs Shapiro and Wilk's test finds only 6% of exponential samples; it may still contradict."""
-    few, many, wild = arm(X[:7]), arm(X[:8]), arm([0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 9.0])
+    few, many, wild = group_of(X[:7]), group_of(X[:8]), group_of([0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 9.0])
     assert classic.are_normal((few, many), [*map(classic.shapiro, (few, many))]) is None
     assert classic.are_normal((many, many), [*map(classic.shapiro, (many, many))]) is True
     assert classic.are_normal((wild, many), [*map(classic.shapiro, (wild, many))]) is False
-    constant = arm([1.0] * 9)
+    constant = group_of([1.0] * 9)
     assert classic.are_normal((constant, many), [*map(classic.shapiro, (constant, many))]) is None

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from seedspread import audit, components
 from seedspread.analysis.audit_result import AuditResult, Comparison
-from seedspread.analysis.charts import Dots, Line, arm_marks, audit_chart, lines_panel
+from seedspread.analysis.charts import Dots, Line, audit_chart, group_marks, lines_panel
 from seedspread.analysis.words import asides
 from seedspread.paper.values import published_table
 from seedspread.render.chart import BEYOND, PlotError
@@ -222,14 +222,14 @@ def test_a_picture_without_a_ratio_says_so(tmp_path: Path) -> None:
 def test_arms_keep_their_colours_over_comparisons() -> None:
     values = {"old": [1.0, 2, 4], "new": [1.0, 3, 9], "newer": [2.0, 2.5, 4]}
     panels = audit_chart(audit(table(values), "value", "group", "old")).panels
-    colours = {(m.name, m.colour) for m in panels[0].marks if m.x}
-    assert len(colours) == len({name for name, _ in colours}) == len({colour for _, colour in colours}) == 3
+    colors = {(m.name, m.color) for m in panels[0].marks if m.x}
+    assert len(colors) == len({name for name, _ in colors}) == len({color for _, color in colors}) == 3
 
 
 @pytest.mark.parametrize("many", [1, 2, 5, 20])
 def test_the_blocks_of_an_arm_do_not_reach_its_neighbour(many: int) -> None:
     blocks = [Dots(str(k), [1.0, 2.0, 3.0]) for k in range(many)]
-    marks = [m for m in arm_marks("arm", 0, "#000000", 2.0, 1.0, blocks) if m.kind == "dots"]
+    marks = [m for m in group_marks("arm", 0, "#000000", 2.0, 1.0, blocks) if m.kind == "dots"]
     places = [x for m in marks for x in m.x]
     assert len(set(places)) == 3 * many
     assert max(map(abs, places)) < 0.6
@@ -376,7 +376,7 @@ def test_three_arms_without_a_baseline_are_drawn_in_three_colours() -> None:
     rng = np.random.default_rng(0)
     result = audit(table({g: list(rng.normal(size=6)) for g in "abc"}), "value", "group")
     marks = [m for panel in audit_chart(result).panels for m in panel.marks if m.kind == "dots" and m.x]
-    assert len({(m.name, m.colour) for m in marks}) == len({m.colour for m in marks}) == 3
+    assert len({(m.name, m.color) for m in marks}) == len({m.color for m in marks}) == 3
     assert "<img" in result._repr_html_()
 
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from seedspread.analysis.audit import audit
-from seedspread.analysis.samples import arms_by_stratum
+from seedspread.analysis.samples import groups_by_stratum
 from seedspread.stats.failures import difference_of, failures, find_failed_seeds, rate_of, two_clusters
 from seedspread.stats.groups import Group
 from seedspread.stats.result import Better, FailureModel
 from seedspread.stats.variance_ratio import robust_ratio
 from seedspread.tables.check import check_table
 from seedspread.tables.question import Question
-from tests.stats.arms import arm
+from tests.stats.groups import group_of
 
 SOUND = [60.0, 61.2, 62.1, 60.7, 63.0, 61.9, 62.6, 60.3]
 
@@ -30,26 +30,26 @@ def found(x: Group, y: Group, better: Better = "higher", chance: float | None = 
 
 def test_flagged_crashed_and_guessing_runs_have_failed() -> None:
     x = replace(
-        arm([10.2, 60, 61.5, 62, 63, 64]),
+        group_of([10.2, 60, 61.5, 62, 63, 64]),
         failed=np.array([0, 1, 0, 0, 0, 0], bool),
         crashed=np.array([6, 7]),
     )
-    model = found(x, arm(SOUND, name="b"), chance=10.0)
+    model = found(x, group_of(SOUND, name="b"), chance=10.0)
     assert (model.kind, model.failed, model.crashed, model.seeds) == ("failed", (4, 0), (2, 0), (8, 8))
     assert model.p == pytest.approx(stats.fisher_exact([[4, 4], [0, 8]]).pvalue)
 
 
 def test_the_spread_of_the_sound_runs_is_the_headlines_without_the_failed_seeds() -> None:
     values = [*SOUND[:6], 10.1, 10.0]
-    model = found(arm(values), arm(SOUND, name="b"), chance=10.0)
-    expected = robust_ratio(arm(SOUND[:6]), arm(SOUND, name="b"))
+    model = found(group_of(values), group_of(SOUND, name="b"), chance=10.0)
+    expected = robust_ratio(group_of(SOUND[:6]), group_of(SOUND, name="b"))
     assert model.sound_ratio is not None
     assert (model.sound_ratio.value, model.sound_ratio.interval) == (expected.ratio, expected.interval)
     assert model.sound_p == expected.p
 
 
 def test_an_arm_of_which_every_run_failed_has_a_rate_and_no_spread() -> None:
-    model = found(arm([10.0, 10.1, 9.9]), arm([60.0, 61, 62], name="b"), chance=10.0)
+    model = found(group_of([10.0, 10.1, 9.9]), group_of([60.0, 61, 62], name="b"), chance=10.0)
     assert (model.rates[0].value, model.sound_ratio) == (1.0, None)
 
 
@@ -60,7 +60,7 @@ values = st.lists(st.floats(0, 1).map(lambda v: round(v, 3)), min_size=5, max_si
 @settings(max_examples=40)
 def test_a_loss_fails_where_it_is_high(x: list[float], y: list[float]) -> None:
     """What is said of values is said of their negatives where lower is better."""
-    first, second = arm(x), arm(y, name="b")
+    first, second = group_of(x), group_of(y, name="b")
     up, _, _ = find_failed_seeds(first, second, "higher", 0.1)
     turned = replace(first, values=-first.values), replace(second, values=-second.values)
     down, _, _ = find_failed_seeds(*turned, "lower", -0.1)
@@ -69,7 +69,10 @@ def test_a_loss_fails_where_it_is_high(x: list[float], y: list[float]) -> None:
 
 
 def test_the_good_runs_of_a_loss_have_not_failed() -> None:
-    losses = arm([0.51, 0.5, 0.52, 0.505, 2.3, 2.31, 2.29]), arm([0.5, 0.51, 0.52, 0.53, 0.54], name="b")
+    losses = (
+        group_of([0.51, 0.5, 0.52, 0.505, 2.3, 2.31, 2.29]),
+        group_of([0.5, 0.51, 0.52, 0.53, 0.54], name="b"),
+    )
     assert found(*losses, "lower").failed == (3, 0)
     assert found(*losses, "lower", 2.3).kind == "both"
 
@@ -110,9 +113,9 @@ def test_values_of_one_mode_seldom_fall_into_two_clusters(shape: str, n: int) ->
 
 
 def test_one_outlier_and_rounded_values_are_no_clusters() -> None:
-    other = arm([0.5, 0.6, 0.7, 0.8], name="b")
+    other = group_of([0.5, 0.6, 0.7, 0.8], name="b")
     for x in ([0.9, 0.91, 0.92, 0.93, 0.94, 0.1], [0.91, 0.91, 0.92, 0.92, 0.92, 0.92, 0.91]):
-        assert failures(arm(x), other, "higher", None, 0.95, 100.0) is None
+        assert failures(group_of(x), other, "higher", None, 0.95, 100.0) is None
 
 
 def crashing() -> pd.DataFrame:
@@ -125,7 +128,7 @@ def crashing() -> pd.DataFrame:
 
 def test_a_row_without_a_value_is_a_failed_run_unless_it_was_repeated() -> None:
     runs = check_table(crashing(), Question.of("accuracy", "arm", "b"))
-    ((_, (b, a)),) = arms_by_stratum(runs)
+    ((_, (b, a)),) = groups_by_stratum(runs)
     assert (len(a.crashed), len(b.crashed), len(a.values)) == (1, 0, 7)
     assert a.crashed[0] == b.seed_codes[1]
     assert "1 run without a value counts as failed (row 3)." in runs.notes

@@ -21,7 +21,7 @@ from seedspread.stats.result import Headline, Interval, Summary
 from seedspread.stats.variance_ratio import FromJackknife
 from seedspread.tables.question import TableError
 from tests.analysis.made import runs
-from tests.stats.arms import paper_arms
+from tests.stats.groups import paper_groups
 
 # Tuberculosis with and without BCG vaccination in 13 trials: cases and others among the vaccinated, then
 # among the rest (Colditz et al., JAMA 271, 1994), the standard example of the R package metafor.
@@ -151,7 +151,7 @@ def _headline(estimate: FromJackknife, level: float) -> Headline:
 
 
 def test_the_headlines_numbers_belong_together() -> None:
-    (h, estimate), *_ = headlines([paper_arms()], 0.95, 2.0)
+    (h, estimate), *_ = headlines([paper_groups()], 0.95, 2.0)
     assert estimate is not None
     assert h.above_1 is not None
     assert h.p == pytest.approx(2 * min(h.above_1, 1 - h.above_1))

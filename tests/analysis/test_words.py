@@ -43,7 +43,7 @@ from seedspread.stats.groups import Group, same_seed_runs, unequal_cells
 from seedspread.stats.result import Better, FailureModel, InterimLook, Interval
 from seedspread.stats.seed_summaries import noise_from_accuracies, noise_from_predictions
 from tests.analysis.made import NEW, OLD, runs
-from tests.stats.arms import arm, paper_arms
+from tests.stats.groups import group_of, paper_groups
 
 SOUND = [60.0, 61.2, 62.1, 60.7, 63.0, 61.9, 62.6, 60.3]
 HIGHER: Better = "higher"
@@ -94,12 +94,12 @@ def test_differences_have_a_sign() -> None:
 )
 def test_the_sentence_says_better_rightly(better: Better, shift: float, said: str) -> None:
     centered = NARROW - NARROW.mean()
-    means = mean_difference(arm(WIDE - WIDE.mean() + shift), arm(centered, name="b"), 0.95)
+    means = mean_difference(group_of(WIDE - WIDE.mean() + shift), group_of(centered, name="b"), 0.95)
     assert means_sentence("a", means, better).startswith(said)
 
 
 def test_of_single_runs_neither_is_better() -> None:
-    single = mean_difference(arm([1.0]), arm([2.0, 3.0], name="b"), 0.95)
+    single = mean_difference(group_of([1.0]), group_of([2.0, 3.0], name="b"), 0.95)
     assert means_sentence("a", single, HIGHER) == "no clear difference: −1.5"
 
 
@@ -125,7 +125,7 @@ def test_failures_are_a_line_of_their_own_that_leads_only_if_rates_differ() -> N
 
 
 def test_words_tell_failures_from_clusters() -> None:
-    clamp, subtract = paper_arms("svhn-hard")
+    clamp, subtract = paper_groups("svhn-hard")
     found = failed(clamp, subtract)
     assert found.kind == "clusters"
     c = replace(failing(new=SOUND, old=SOUND), failures=found)
@@ -135,13 +135,13 @@ def test_words_tell_failures_from_clusters() -> None:
 def test_failures_are_told_with_their_signs() -> None:
     c = failing(new=SOUND, old=SOUND)
     assert not failure_signs(c)
-    x, y = arm([10.2, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b")
+    x, y = group_of([10.2, 60, 61, 62]), group_of([60.0, 61, 62, 63], name="b")
     bad = replace(x, failed=np.array([0, 1, 0, 0], bool), crashed=np.array([6, 7]))
     assert failure_signs(replace(c, failures=failures(bad, y, "higher", 10.0, 0.95, 100.0))) == [
         "1 of 4 a runs are flagged as collapsed; 2 a seeds have a run without a value; 1 of 4 a runs score "
         "no better than 10, which takes no learning, or hardly better."
     ]
-    one = failures(replace(arm(SOUND, name="2"), crashed=np.array([9])), y, "higher", None, 0.95, 100.0)
+    one = failures(replace(group_of(SOUND, name="2"), crashed=np.array([9])), y, "higher", None, 0.95, 100.0)
     assert failure_signs(replace(c, failures=one, factor="depth")) == [
         "1 depth = 2 seed has a run without a value."
     ]
@@ -166,7 +166,7 @@ def test_a_floor_that_is_a_bound() -> None:
 
 def test_unlike_cells_are_named() -> None:
     scales, like = np.array([0.15, 3.0, 120.0])[:, None], np.random.default_rng(11).normal(size=(2, 3, 8))
-    x, y = arm(*(scales * like[0]), name="clamp"), arm(*(2 * scales * like[1]), name="2")
+    x, y = group_of(*(scales * like[0]), name="clamp"), group_of(*(2 * scales * like[1]), name="2")
     sentence = unlike_sentence(unequal_cells(x, y), "depth")
     low, high = (c.var(ddof=1) for c in (x.cells[0], x.cells[2]))
     assert f"the variance of clamp goes from {low:.3g} (0) to {high:.3g} (2)" in sentence
@@ -267,7 +267,7 @@ def test_copies_are_called_copies() -> None:
 
 def test_components_say_where_the_effect_sits() -> None:
     first, second = (
-        split(Sample(g.name, g.values, g.blocks, {"seed": g.seeds}), 0.95) for g in paper_arms("cifar10")
+        split(Sample(g.name, g.values, g.blocks, {"seed": g.seeds}), 0.95) for g in paper_groups("cifar10")
     )
     found = compare_splits("", first, second, 0.95)
     assert found is not None
@@ -315,7 +315,7 @@ def test_opposed_runs_are_a_warning_of_the_audit() -> None:
     """A seed above the mean of one block lies below that of the other."""
     x = np.random.default_rng(8).normal(80, 1, 8)
     blocks = [x, 160.3 - x + np.random.default_rng(9).normal(0, 0.3, 8)]
-    pairs = same_seed_runs(arm(*blocks))
+    pairs = same_seed_runs(group_of(*blocks))
     assert pairs is not None
     assert re.match(r"Same-seed runs of a are opposed \(r = −0\.9\d, p < 0\.001\)", opposed_runs(pairs, "a"))
     table = pd.DataFrame(

@@ -64,7 +64,7 @@ def test_rate_and_outcome_is_pearsons_correlation() -> None:
     usual = {"superclass": "class", "end_to_end": "layer_local"}
     found = rates_and_outcomes()
     for one in found:
-        margin, first, *special = one.arm.split(", ")
+        margin, first, *special = one.group.split(", ")
         positives, rule = (name if name in special else default for name, default in usual.items())
         arm = runs[
             (runs["dataset"] == one.dataset)

@@ -15,7 +15,7 @@ from evidence.plan import SOURCES
 from evidence.sources import is_source, sources
 from seedspread.cli import app
 from seedspread.paper.check import paper_ratios
-from seedspread.paper.values import published_arm, values
+from seedspread.paper.values import published_group, values
 from seedspread.stats.planning import detectable, power
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +77,7 @@ def test_what_the_prose_quotes_of_the_paper_is_the_papers() -> None:
     ends = (f"{found.interval.low:.1f}", f"{found.interval.high:.0f}")
     assert f"The paper's estimate is {found.ratio:.1f} ({ends[0]} to {ends[1]}), at {rate}" in prose
     assert f"the paper's CIFAR-10 runs ({rate})" in prose
-    hard, easy = (published_arm(name, "clamp").values.mean() for name in ("cifar10", "fashion-mnist"))
+    hard, easy = (published_group(name, "clamp").values.mean() for name in ("cifar10", "fashion-mnist"))
     assert f"far below the paper's {hard:.1f}%" in prose
     assert f"far below the paper's {easy:.1f}%" in prose
     assert detectable((24, 24)) == pytest.approx(3.6, abs=0.1)

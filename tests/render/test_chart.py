@@ -16,7 +16,7 @@ from seedspread.render.with_matplotlib import save_chart
 ODD = "<script>alert(1)</script>"
 
 MARKS = (
-    Mark("band", "a", (1, 2), (1, 1), (0.5, 0.5), (2, 2), colour="#0072B2"),
+    Mark("band", "a", (1, 2), (1, 1), (0.5, 0.5), (2, 2), color="#0072B2"),
     Mark("line", "a", (1, 2, 3), (1, 1, 2), legend=True),
     Mark("dots", ODD, (1, 2), (1, np.nan), labels=(f"{ODD}\nseed 1", "two"), legend=True),
     Mark("interval", "c", (2.0,), (1.0,), (0.1,), (np.inf,)),

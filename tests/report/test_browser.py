@@ -203,14 +203,14 @@ def test_dark_and_light_change_the_page_and_its_figures(browser: webdriver.Chrom
     open_page(browser, page.as_uri())
     figure = spread(browser)
 
-    def colours() -> tuple[str, str]:
+    def colors() -> tuple[str, str]:
         back = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
         script = "return arguments[0].querySelector('.panel').layout.font.color"
         return back, browser.execute_script(script, figure)
 
-    light = colours()
+    light = colors()
     browser.find_element(By.CSS_SELECTOR, ".theme").click()
-    wait(lambda: all(a != b for a, b in zip(colours(), light, strict=True)))
+    wait(lambda: all(a != b for a, b in zip(colors(), light, strict=True)))
 
 
 def test_nothing_is_wider_than_a_phone(browser: webdriver.Chrome, page: Path) -> None:

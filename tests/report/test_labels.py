@@ -17,7 +17,7 @@ from seedspread.render.chart import Chart
 from seedspread.report.extension import ReportError, origins
 from seedspread.report.load import load_store, load_table
 from seedspread.report.page import Report
-from seedspread.runs.levels import arm_name, setting_name, stratum_name
+from seedspread.runs.levels import group_name, setting_name, stratum_name
 from tests.report.helpers import AUDIT, MARGINS, depth, filled, numeric_table, written
 
 
@@ -125,7 +125,7 @@ def test_levels_as_names() -> None:
     assert setting_name([("dataset", "CIFAR-10")]) == "CIFAR-10"
     assert setting_name([("task", 3)]) == "task = 3"
     assert stratum_name(["a", "b"], ("1", "x")) == "a = 1, b = x"
-    assert [arm_name("lr", "0.1"), arm_name("arm", "new"), arm_name("ema", "true")] == [
+    assert [group_name("lr", "0.1"), group_name("arm", "new"), group_name("ema", "true")] == [
         "lr = 0.1",
         "new",
         "ema = true",

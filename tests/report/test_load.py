@@ -36,7 +36,7 @@ def page(folder: Path) -> str:
 def test_the_settings_are_those_of_the_study_and_the_audit_is_the_stores_own(tmp_path: Path) -> None:
     plan = made_store(tmp_path)
     (setting,) = material_of(tmp_path).settings
-    assert (setting.published and setting.published.name, setting.arms, setting.blocks) == (
+    assert (setting.published and setting.published.name, setting.groups, setting.blocks) == (
         "cifar10",
         ("clamp", "subtract"),
         (("detach",), ("direct",)),

@@ -18,8 +18,8 @@ from benchmarks.conditions import (
     TWINS,
     Design,
     alike,
-    arms_of,
     draw,
+    groups_of,
 )
 from seedspread.stats.classic import f_test, pitman_morgan, seed_jackknife
 from seedspread.stats.failures import largest_gap
@@ -45,7 +45,7 @@ def jackknife(x: Group, y: Group) -> TestResult:
 def rejections(test: object, design: Design, shape: str, n: int, draws: int = DRAWS) -> float:
     rng = np.random.default_rng([n, DESIGNS.index(design)])
     values, present = draw(design, alike(shape), n, 1.0, draws, rng)
-    p_values = [test(*arms_of(design, experiment, present)).p for experiment in values]  # type: ignore[operator]
+    p_values = [test(*groups_of(design, experiment, present)).p for experiment in values]  # type: ignore[operator]
     return float(np.mean([p <= 0.05 for p in p_values]))
 
 

@@ -21,27 +21,27 @@ from seedspread.stats.classic import (
     welch,
 )
 from seedspread.stats.groups import runs_per_seed
-from tests.stats.arms import arm, paper_arms
+from tests.stats.groups import group_of, paper_groups
 
 
 def test_the_f_test_gives_the_papers_numbers() -> None:
-    test = f_test(*paper_arms(), 0.95, True, True)
+    test = f_test(*paper_groups(), 0.95, True, True)
     assert test.estimate == pytest.approx(5.90, abs=0.005)
     assert test.p == pytest.approx(0.003, abs=0.0005)
     assert test.df == (13, 13)
 
 
 def test_the_f_interval_is_the_set_of_ratios_that_are_not_rejected() -> None:
-    x, y = paper_arms()
+    x, y = paper_groups()
     interval = f_test(x, y, 0.95, None, None).interval
     assert interval is not None
     for end in (interval.low, interval.high):
-        scaled = arm(x.values / end**0.5)
+        scaled = group_of(x.values / end**0.5)
         assert f_test(scaled, y, 0.95, None, None).p == pytest.approx(0.05)
 
 
 def test_the_f_test_does_not_care_which_arm_comes_first() -> None:
-    x, y = paper_arms("svhn")
+    x, y = paper_groups("svhn")
     one, other = f_test(x, y, 0.95, None, None), f_test(y, x, 0.95, None, None)
     assert one.p == pytest.approx(other.p)
     assert one.estimate is not None
@@ -50,7 +50,7 @@ def test_the_f_test_does_not_care_which_arm_comes_first() -> None:
 
 @pytest.mark.parametrize(("center", "middle"), [("mean", np.mean), ("median", np.median)])
 def test_levene_is_an_analysis_of_variance_of_deviations(center: str, middle: object) -> None:
-    x, y = paper_arms()
+    x, y = paper_groups()
     deviations = [np.abs(v.values - middle(v.values)) for v in (x, y)]  # type: ignore[operator]
     expected = stats.f_oneway(*deviations)
     test = deviations_test(x, y, center, None)
@@ -75,7 +75,7 @@ def test_the_two_way_analysis_is_statsmodels_type_ii_for_any_cell_sizes(sizes: l
 
 
 def test_welch_is_statsmodels() -> None:
-    x, y = paper_arms("cifar10-low")
+    x, y = paper_groups("cifar10-low")
     test = welch(x, y, 0.95, None)
     both = CompareMeans(DescrStatsW(x.values), DescrStatsW(y.values))
     t, p, df = both.ttest_ind(usevar="unequal")
@@ -89,7 +89,7 @@ def test_welch_is_statsmodels() -> None:
 
 
 def test_shapiro_gives_the_papers_numbers() -> None:
-    clamp, subtract = (shapiro(a) for a in paper_arms())
+    clamp, subtract = (shapiro(a) for a in paper_groups())
     assert clamp.statistic == pytest.approx(0.9513, abs=5e-5)
     assert clamp.p == pytest.approx(0.5816, abs=5e-5)
     assert subtract.statistic == pytest.approx(0.9516, abs=5e-5)
@@ -97,14 +97,14 @@ def test_shapiro_gives_the_papers_numbers() -> None:
 
 
 def test_where_there_is_no_spread_there_is_a_sentence() -> None:
-    flat, other = arm([1.0, 1, 1]), arm([1.0, 2, 3])
+    flat, other = group_of([1.0, 1, 1]), group_of([1.0, 2, 3])
     for test in (f_test(flat, other, 0.95, None, None), shapiro(flat), welch(flat, flat, 0.95, None)):
         assert test.p is None
         assert test.note
 
 
 def test_levene_of_two_runs_is_refused() -> None:
-    assert "three" in deviations_test(arm([1.0, 2]), arm([1.0, 5, 2]), "mean", None).note
+    assert "three" in deviations_test(group_of([1.0, 2]), group_of([1.0, 5, 2]), "mean", None).note
 
 
 values = st.lists(st.integers(-1000, 1000), min_size=5, max_size=12, unique=True)
@@ -117,21 +117,21 @@ def test_pitman_morgan_is_the_correlation_of_sums_and_differences(pairs: list[tu
     if min(np.ptp(x), np.ptp(y), np.ptp(x + y), np.ptp(x - y)) == 0 or abs(np.corrcoef(x, y)[0, 1]) > 0.999:
         return
     expected = stats.pearsonr(x + y, x - y)
-    test = pitman_morgan(arm(x), arm(y), 0.95)
+    test = pitman_morgan(group_of(x), group_of(y), 0.95)
     assert test.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-9)
 
 
 def test_pitman_morgans_interval_is_the_set_of_ratios_that_are_not_rejected() -> None:
-    x, y = paper_arms("svhn")
+    x, y = paper_groups("svhn")
     interval = pitman_morgan(x, y, 0.95).interval
     assert interval is not None
     for end in (interval.low, interval.high):
-        assert pitman_morgan(arm(x.values / end**0.5), y, 0.95).p == pytest.approx(0.05)
+        assert pitman_morgan(group_of(x.values / end**0.5), y, 0.95).p == pytest.approx(0.05)
 
 
 def test_the_seed_jackknife_leaves_out_whole_seeds() -> None:
     """By brute force: every seed deleted with its runs, everything computed anew."""
-    x, y = paper_arms()
+    x, y = paper_groups()
 
     def log_variance(cells: list[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> float:
         squares = sum(((c - c.mean()) ** 2).sum() for c in cells)
@@ -153,15 +153,18 @@ def test_the_seed_jackknife_leaves_out_whole_seeds() -> None:
 
 def test_copies_of_runs_add_nothing_to_the_jackknife() -> None:
     x, y = [1.0, 2, 4, 8, 3], [1.0, 2, 2, 3, 4]
-    once, twice = seed_jackknife(arm(x), arm(y), 0.95), seed_jackknife(arm(x, x), arm(y, y), 0.95)
+    once, twice = (
+        seed_jackknife(group_of(x), group_of(y), 0.95),
+        seed_jackknife(group_of(x, x), group_of(y, y), 0.95),
+    )
     assert once.p == pytest.approx(twice.p)
 
 
 @settings(max_examples=50, deadline=None)
 @given(values, values, st.floats(0.1, 10), st.floats(-50, 50))
 def test_the_jackknife_knows_no_units(x: list[float], y: list[float], scale: float, shift: float) -> None:
-    plain = seed_jackknife(arm(x), arm(y), 0.95)
-    moved = seed_jackknife(arm(np.array(x) * scale + shift), arm(np.array(y) * scale), 0.95)
+    plain = seed_jackknife(group_of(x), group_of(y), 0.95)
+    moved = seed_jackknife(group_of(np.array(x) * scale + shift), group_of(np.array(y) * scale), 0.95)
     if plain.p is not None:
         assert moved.p == pytest.approx(plain.p, rel=1e-5, abs=1e-9)
         assert moved.estimate == pytest.approx(plain.estimate, rel=1e-5)
@@ -169,7 +172,7 @@ def test_the_jackknife_knows_no_units(x: list[float], y: list[float], scale: flo
 
 @pytest.mark.parametrize("n", [2, 1])
 def test_too_few_seeds_get_a_sentence(n: int) -> None:
-    few, many = arm([1.0, 3][:n]), arm([1.0, 2, 5, 4, 3])
+    few, many = group_of([1.0, 3][:n]), group_of([1.0, 2, 5, 4, 3])
     for test in (
         seed_jackknife(few, many, 0.95),
         pitman_morgan(few, many, 0.95),
@@ -179,24 +182,24 @@ def test_too_few_seeds_get_a_sentence(n: int) -> None:
 
 
 def test_means_of_shared_seeds_are_compared_in_pairs() -> None:
-    x, y = paper_arms("svhn")
+    x, y = paper_groups("svhn")
     expected = stats.ttest_rel(x.values, y.values)
     test = seed_means_test(x, y, 0.95)
     assert test.name.startswith("paired")
     assert test.p == pytest.approx(expected.pvalue)
-    apart = seed_means_test(x, arm(y.values, first_seed=90), 0.95)
+    apart = seed_means_test(x, group_of(y.values, first_seed=90), 0.95)
     assert apart.p == pytest.approx(stats.ttest_ind(x.values, y.values, equal_var=False).pvalue)
 
 
 def test_a_run_alone_in_its_cell_counts_for_nothing_in_the_jackknife() -> None:
     x, y = [1.0, 2, 4, 8, 3], [1.0, 2, 2, 3, 4]
-    with_single = arm(x, [100.0])
-    assert seed_jackknife(with_single, arm(y), 0.95).p == pytest.approx(
-        seed_jackknife(arm(x), arm(y), 0.95).p
+    with_single = group_of(x, [100.0])
+    assert seed_jackknife(with_single, group_of(y), 0.95).p == pytest.approx(
+        seed_jackknife(group_of(x), group_of(y), 0.95).p
     )
 
 
 def test_runs_per_seed_are_those_of_an_average_run() -> None:
     """Three seeds with two runs and two with one: a run has (3 * 4 + 2) / 8 runs of its seed on average."""
-    assert runs_per_seed(arm([1.0, 2, 3, 4, 5], [2.0, 1, 4])) == pytest.approx(14 / 8)
-    assert runs_per_seed(arm([1.0, 2, 3, 4, 5])) == 1
+    assert runs_per_seed(group_of([1.0, 2, 3, 4, 5], [2.0, 1, 4])) == pytest.approx(14 / 8)
+    assert runs_per_seed(group_of([1.0, 2, 3, 4, 5])) == 1

@@ -20,7 +20,7 @@ from seedspread.analysis.components import GroupComponents, Split, compare_split
 from seedspread.analysis.words import NO_VARIANCE, NOT_REPEATED
 from seedspread.stats.components import NOISE, SEED, TOGETHER, Dense, Sample, Spectral, design
 from seedspread.stats.groups import Floats, Ints
-from tests.stats.arms import paper_arms
+from tests.stats.groups import paper_groups
 
 DYESTUFF = (
     "1545 1440 1440 1520 1580 1540 1555 1490 1560 1495 1595 1550 1605 1510 1560 "
@@ -235,7 +235,7 @@ def test_ends_of_a_contrast_are_where_both_arms_together_drop_by_the_quantile() 
 
 
 def splits_of(setting: str) -> tuple[Split, Split]:
-    clamp, subtract = (split(sample(g.values, g.blocks, seed=g.seeds), 0.95) for g in paper_arms(setting))
+    clamp, subtract = (split(sample(g.values, g.blocks, seed=g.seeds), 0.95) for g in paper_groups(setting))
     return clamp, subtract
 
 

@@ -5,11 +5,11 @@ import pytest
 
 from seedspread.stats.failures import failures, largest_gap, no_better
 from seedspread.stats.result import FailedRuns
-from tests.stats.arms import arm, paper_arms
+from tests.stats.groups import group_of, paper_groups
 
 
 def test_the_hard_svhn_runs_are_two_clusters() -> None:
-    clamp, subtract = paper_arms("svhn-hard")
+    clamp, subtract = paper_groups("svhn-hard")
     cut, p = largest_gap(clamp.values)
     assert cut == pytest.approx((19.02 + 34.41) / 2)
     assert p is not None
@@ -22,7 +22,7 @@ def test_the_hard_svhn_runs_are_two_clusters() -> None:
 
 
 def test_values_near_chance_and_flags_are_failures() -> None:
-    x, y = arm([10.2, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b")
+    x, y = group_of([10.2, 60, 61, 62]), group_of([60.0, 61, 62, 63], name="b")
     assert not failures(x, y, "higher", None, 0.95, 100.0)
     found = failures(x, y, "higher", 10.0, 0.95, 100.0)
     assert found is not None
@@ -32,7 +32,9 @@ def test_values_near_chance_and_flags_are_failures() -> None:
 
 @pytest.mark.parametrize(("value", "failed"), [(10.9, 1), (11.5, 0)])
 def test_near_chance_is_within_a_point(value: float, failed: int) -> None:
-    found = failures(arm([value, 60, 61, 62]), arm([60.0, 61, 62, 63], name="b"), "higher", 10.0, 0.95, 100.0)
+    found = failures(
+        group_of([value, 60, 61, 62]), group_of([60.0, 61, 62, 63], name="b"), "higher", 10.0, 0.95, 100.0
+    )
     assert bool(found) == bool(failed)
 
 
@@ -46,7 +48,7 @@ def test_which_runs_are_no_better_than_chance() -> None:
 
 
 def test_which_runs_have_failed_depends_on_the_direction() -> None:
-    losses = arm([2.295, 0.4, 0.41, 2.6]), arm([0.4, 0.42, 0.43, 0.44], name="b")
+    losses = group_of([2.295, 0.4, 0.41, 2.6]), group_of([0.4, 0.42, 0.43, 0.44], name="b")
     found = failures(*losses, "lower", 2.3, 0.95)
     assert found is not None
     assert found.failed == (2, 0)

@@ -13,7 +13,7 @@ from seedspread.stats.groups import (
     same_seed_runs,
     unequal_cells,
 )
-from tests.stats.arms import arm, paper_arms
+from tests.stats.groups import group_of, paper_groups
 
 
 def test_the_intraclass_correlation_of_shrout_and_fleiss() -> None:
@@ -25,7 +25,7 @@ def test_the_intraclass_correlation_of_shrout_and_fleiss() -> None:
 
 
 def test_the_papers_twins_are_alike_under_clamp() -> None:
-    clamp, subtract = (same_seed_runs(a) for a in paper_arms())
+    clamp, subtract = (same_seed_runs(a) for a in paper_groups())
     assert clamp is not None
     assert subtract is not None
     assert clamp.correlation == pytest.approx(0.81, abs=0.01)
@@ -37,13 +37,13 @@ def test_the_papers_twins_are_alike_under_clamp() -> None:
 
 
 def test_identical_twins_are_counted() -> None:
-    pairs = same_seed_runs(arm([1.0, 2, 3, 4], [1.0, 2, 3, 4.5]))
+    pairs = same_seed_runs(group_of([1.0, 2, 3, 4], [1.0, 2, 3, 4.5]))
     assert pairs is not None
     assert (pairs.seeds, pairs.identical) == (4, 3)
-    copies = same_seed_runs(arm([1.0, 2, 3], [1.0, 2, 3]))
+    copies = same_seed_runs(group_of([1.0, 2, 3], [1.0, 2, 3]))
     assert copies is not None
     assert (copies.identical, copies.correlation, copies.effective_df) == (3, 1.0, 2.0)
-    assert same_seed_runs(arm([1.0, 2, 3])) is None
+    assert same_seed_runs(group_of([1.0, 2, 3])) is None
 
 
 @pytest.mark.parametrize("shared", [-0.9, 0.0, 0.9])
@@ -53,7 +53,7 @@ def test_same_seed_runs_may_be_opposed(shared: float) -> None:
     opposed, significant = [], []
     for x, z in rng.normal(size=(300, 2, 9)):
         y = shared * x + (1 - shared**2) ** 0.5 * z
-        pairs = same_seed_runs(arm(x, y))
+        pairs = same_seed_runs(group_of(x, y))
         assert pairs is not None
         opposed.append(are_opposed(pairs))
         pearson = stats.pearsonr(x, y)
@@ -83,14 +83,14 @@ def test_bartletts_test_is_scipys() -> None:
 
 
 def test_like_cells_get_no_warning() -> None:
-    assert not unequal_cells(arm(*LIKE[0]), arm(*LIKE[1]))
-    assert not unequal_cells(*paper_arms())
-    assert not unequal_cells(*paper_arms("svhn"))
+    assert not unequal_cells(group_of(*LIKE[0]), group_of(*LIKE[1]))
+    assert not unequal_cells(*paper_groups())
+    assert not unequal_cells(*paper_groups("svhn"))
 
 
 def test_a_warning_has_the_ends() -> None:
     scales = np.array([0.15, 3.0, 120.0])[:, None]
-    x, y = arm(*(scales * LIKE[0]), name="clamp"), arm(*(2 * scales * LIKE[1]), name="subtract")
+    x, y = group_of(*(scales * LIKE[0]), name="clamp"), group_of(*(2 * scales * LIKE[1]), name="subtract")
     found = unequal_cells(x, y)
     low, high = (c.var(ddof=1) for c in (x.cells[0], x.cells[2]))
     first = found[0]
@@ -100,20 +100,22 @@ def test_a_warning_has_the_ends() -> None:
 
 
 def test_one_arm_is_enough() -> None:
-    found = unequal_cells(arm(*(np.array([[1.0], [1.0], [50.0]]) * LIKE[0])), arm(*LIKE[1], name="b"))
+    found = unequal_cells(
+        group_of(*(np.array([[1.0], [1.0], [50.0]]) * LIKE[0])), group_of(*LIKE[1], name="b")
+    )
     assert [span.group for span in found] == ["a"]
 
 
 def test_tenfold_by_chance_is_no_warning() -> None:
     """Of normal cells of two runs, the largest variance is often a hundred times the smallest."""
     draws = np.random.default_rng(3).normal(size=(400, 2, 4, 2))
-    assert sum(bool(unequal_cells(arm(*x), arm(*y))) for x, y in draws) <= 4
+    assert sum(bool(unequal_cells(group_of(*x), group_of(*y))) for x, y in draws) <= 4
 
 
 def test_a_cell_of_equal_values_is_only_rounded() -> None:
     """Whole per cents: a cell of three equal ones is no cell without variance."""
-    x, y = arm([78.0, 78, 78], [77.0, 78, 79]), arm([78.0, 79, 78], [77.0, 78, 79])
+    x, y = group_of([78.0, 78, 78], [77.0, 78, 79]), group_of([78.0, 79, 78], [77.0, 78, 79])
     assert not unequal_cells(x, y)
-    exact = arm([78.0] * 6, list(RNG.normal(78, 5, size=6)))
-    found = unequal_cells(exact, arm([78.0] * 6, list(RNG.normal(78, 5, size=6))))
+    exact = group_of([78.0] * 6, list(RNG.normal(78, 5, size=6)))
+    found = unequal_cells(exact, group_of([78.0] * 6, list(RNG.normal(78, 5, size=6))))
     assert (found[0].low, found[0].low_block) == (0, ("0",))

@@ -24,7 +24,7 @@ from seedspread.stats.variance_ratio import (
     robust_ratios,
     two_sided_p,
 )
-from tests.stats.arms import arm, paper_arms
+from tests.stats.groups import group_of, paper_groups
 
 NORMAL = np.array([0.0])
 QUANTILES = (0.025, 0.5, 0.975)
@@ -42,7 +42,7 @@ def test_with_normal_tails_it_is_the_f_interval(n: int) -> None:
     x, y = np.random.default_rng(n).normal(size=(2, n)) * [[3], [1]]
     found, expected = (
         normal_posterior(np.stack([x, y], 1)[..., None], False),
-        f_test(arm(x), arm(y), 0.95, None, None),
+        f_test(group_of(x), group_of(y), 0.95, None, None),
     )
     assert expected.interval is not None
     ends = [float(np.exp(found.quantile(q))) for q in (0.025, 0.975)]
@@ -56,7 +56,7 @@ def test_with_normal_tails_and_pairs_it_is_pitman_and_morgans(n: int, correlatio
     x, y = rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], n).T
     found, expected = (
         normal_posterior(np.stack([2 * x, y], 1)[..., None], True),
-        pitman_morgan(arm(2 * x), arm(y), 0.95),
+        pitman_morgan(group_of(2 * x), group_of(y), 0.95),
     )
     assert expected.interval is not None
     ends = [float(np.exp(found.quantile(q))) for q in (0.025, 0.975)]
@@ -150,7 +150,7 @@ def figures(result: RobustRatio) -> list[float]:
 def test_unit_origin_and_sign_change_nothing(
     x: list[int], y: list[int], unit: float, origin: int, pairs: bool
 ) -> None:
-    first, second = arm(x), arm(y)
+    first, second = group_of(x), group_of(y)
     moved = [replace(a, values=(a.values + origin) * unit) for a in (first, second)]
     before, after = robust_ratio(first, second, pairs=pairs), robust_ratio(moved[0], moved[1], pairs=pairs)
     assert figures(after) == pytest.approx(figures(before), abs=1e-9)
@@ -159,7 +159,7 @@ def test_unit_origin_and_sign_change_nothing(
 @settings(max_examples=8, deadline=None)
 @given(numbers, numbers, st.booleans(), st.booleans())
 def test_swapped_arms_give_the_reciprocal(x: list[int], y: list[int], pairs: bool, twins: bool) -> None:
-    first, second = (arm(x, y[::-1]), arm(y, x)) if twins else (arm(x), arm(y))
+    first, second = (group_of(x, y[::-1]), group_of(y, x)) if twins else (group_of(x), group_of(y))
     one, other = robust_ratio(first, second, pairs=pairs), robust_ratio(second, first, pairs=pairs)
     middle, low, high, p = figures(one)
     assert figures(other) == pytest.approx([-middle, -high, -low, p], abs=1e-9)
@@ -168,7 +168,7 @@ def test_swapped_arms_give_the_reciprocal(x: list[int], y: list[int], pairs: boo
 @settings(max_examples=8, deadline=None)
 @given(numbers, numbers, st.permutations(range(12)))
 def test_the_order_of_rows_changes_nothing(x: list[int], y: list[int], order: list[int]) -> None:
-    first, second = arm(x, y), arm(y, x[::-1])
+    first, second = group_of(x, y), group_of(y, x[::-1])
     mixed = replace(first, values=first.values[order], blocks=first.blocks[order], seeds=first.seeds[order])
     assert figures(robust_ratio(mixed, second)) == pytest.approx(
         figures(robust_ratio(first, second)), abs=1e-9
@@ -177,7 +177,7 @@ def test_the_order_of_rows_changes_nothing(x: list[int], y: list[int], order: li
 
 def test_many_together_are_as_one_by_one() -> None:
     rng = np.random.default_rng(0)
-    comparisons = [(arm(rng.normal(size=n)), arm(rng.normal(size=6))) for n in (6, 5, 6, 7, 6)]
+    comparisons = [(group_of(rng.normal(size=n)), group_of(rng.normal(size=6))) for n in (6, 5, 6, 7, 6)]
     together = robust_ratios(comparisons)
     for pair, result in zip(comparisons, together, strict=True):
         assert figures(result) == pytest.approx(figures(robust_ratio(*pair)), abs=1e-9)
@@ -185,17 +185,17 @@ def test_many_together_are_as_one_by_one() -> None:
 
 def test_seeds_are_pairs_because_they_are_shared_not_because_they_correlate() -> None:
     x, y = [1.0, 5, 2, 8, 4], [3.0, 3.5, 2.8, 3.1, 3.3]
-    result = robust_ratio(arm(x), arm(y))
+    result = robust_ratio(group_of(x), group_of(y))
     assert result.pairs == 5
-    assert result.interval != robust_ratio(arm(x), arm(y), pairs=False).interval
-    assert robust_ratio(arm(x), arm(y, first_seed=50)).pairs == 0
+    assert result.interval != robust_ratio(group_of(x), group_of(y), pairs=False).interval
+    assert robust_ratio(group_of(x), group_of(y, first_seed=50)).pairs == 0
 
 
 def test_correlated_pairs_narrow_the_interval() -> None:
     rng = np.random.default_rng(2)
     y = rng.normal(size=10)
     x = 2 * y + 0.5 * rng.normal(size=10)
-    paired, apart = (robust_ratio(arm(x), arm(y), pairs=pairs).interval for pairs in (True, False))
+    paired, apart = (robust_ratio(group_of(x), group_of(y), pairs=pairs).interval for pairs in (True, False))
     assert paired is not None
     assert apart is not None
     assert apart.high / apart.low > 2 * paired.high / paired.low
@@ -204,7 +204,7 @@ def test_correlated_pairs_narrow_the_interval() -> None:
 def test_a_seed_in_one_arm_only_counts_for_its_arm() -> None:
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=6), rng.normal(size=30)
-    few, many = robust_ratio(arm(x), arm(y[:6])), robust_ratio(arm(x), arm(y))
+    few, many = robust_ratio(group_of(x), group_of(y[:6])), robust_ratio(group_of(x), group_of(y))
     assert (few.pairs, many.pairs, many.seeds) == (6, 6, (6, 30))
     assert np.ptp(figures(many)[1:3]) < np.ptp(figures(few)[1:3])
 
@@ -214,14 +214,14 @@ def test_the_pairs_of_an_incomplete_design_are_found() -> None:
     rng = np.random.default_rng(6)
     y = rng.normal(size=12)
     x = 3 * y[:8] + 0.1 * rng.normal(size=8)
-    whole, part = robust_ratio(arm(x), arm(y)), robust_ratio(arm(x), arm(y[:8]))
+    whole, part = robust_ratio(group_of(x), group_of(y)), robust_ratio(group_of(x), group_of(y[:8]))
     assert figures(whole)[0] == pytest.approx(figures(part)[0], abs=0.1)
     assert np.ptp(figures(whole)[1:3]) < 1.3 * np.ptp(figures(part)[1:3])
 
 
 def test_probabilities_and_bounds_fit_together() -> None:
-    result = robust_ratio(*paper_arms())
-    [(headline, _)] = headlines([paper_arms()], 0.95, 2.0)
+    result = robust_ratio(*paper_groups())
+    [(headline, _)] = headlines([paper_groups()], 0.95, 2.0)
     assert headline.above_1 is not None
     assert headline.interval == result.interval
     assert headline.p == result.p == pytest.approx(2 * (1 - headline.above_1))
@@ -235,7 +235,10 @@ def test_probabilities_and_bounds_fit_together() -> None:
 
 def test_an_outlier_widens_instead_of_deciding() -> None:
     x, y = [0.1, -0.4, 0.3, 0.2, -0.1, -0.3, 8.0], [0.2, -0.3, 0.4, -0.2, 0.1, -0.1, 0.3]
-    result, classic = robust_ratio(arm(x), arm(y, first_seed=9)), f_test(arm(x), arm(y), 0.95, None, None)
+    result, classic = (
+        robust_ratio(group_of(x), group_of(y, first_seed=9)),
+        f_test(group_of(x), group_of(y), 0.95, None, None),
+    )
     assert classic.p is not None
     assert result.p is not None
     assert classic.p < 1e-5
@@ -247,20 +250,23 @@ def test_an_outlier_widens_instead_of_deciding() -> None:
 @pytest.mark.parametrize("first_seed", [0, 99])
 def test_how_far_out_a_diverged_run_lies_does_not_matter(first_seed: int) -> None:
     rng = np.random.default_rng(3)
-    x, y = rng.normal(size=11), arm(rng.normal(size=12), first_seed=first_seed)
-    far, further = (robust_ratio(arm([*x, size]), y) for size in (1e2, 1e7))
+    x, y = rng.normal(size=11), group_of(rng.normal(size=12), first_seed=first_seed)
+    far, further = (robust_ratio(group_of([*x, size]), y) for size in (1e2, 1e7))
     assert figures(further) == pytest.approx(figures(far), abs=0.1)
 
 
 def test_twins_that_are_copies_add_nothing() -> None:
     x, y = [1.0, 2, 4, 8, 3, 5], [1.0, 2, 2.5, 3, 4, 1.5]
-    once, twice = robust_ratio(arm(x), arm(y, first_seed=9)), robust_ratio(arm(x, x), arm(y, y, first_seed=9))
+    once, twice = (
+        robust_ratio(group_of(x), group_of(y, first_seed=9)),
+        robust_ratio(group_of(x, x), group_of(y, y, first_seed=9)),
+    )
     assert np.ptp(figures(twice)[1:3]) > 0.9 * np.ptp(figures(once)[1:3])
 
 
 @pytest.mark.parametrize("pairs", [True, False])
 def test_equal_arms_have_a_ratio_of_one(pairs: bool) -> None:
-    x = arm([1.0, 2, 4, 8, 3])
+    x = group_of([1.0, 2, 4, 8, 3])
     result = robust_ratio(x, x, pairs=pairs)
     assert result.ratio == pytest.approx(1, abs=1e-6)
     assert result.p == pytest.approx(1, abs=1e-6)
@@ -283,37 +289,37 @@ def test_equal_arms_have_a_ratio_of_one(pairs: bool) -> None:
 )
 @pytest.mark.parametrize("pairs", [True, False])
 def test_extreme_samples_have_finite_answers(x: list[float], y: list[float], pairs: bool) -> None:
-    result = robust_ratio(arm(x), arm(y), pairs=pairs)
+    result = robust_ratio(group_of(x), group_of(y), pairs=pairs)
     assert np.isfinite(figures(result)).all()
-    assert figures(result) == figures(robust_ratio(arm(x), arm(y), pairs=pairs))
+    assert figures(result) == figures(robust_ratio(group_of(x), group_of(y), pairs=pairs))
     assert result.interval is not None
     assert result.interval.low <= (result.ratio or 0) <= result.interval.high
 
 
 def test_without_spread_there_is_no_ratio() -> None:
     for other in ([3.0, 3.0, 3.0], [1.0]):
-        result = robust_ratio(arm([1.0, 2, 3]), arm(other))
+        result = robust_ratio(group_of([1.0, 2, 3]), group_of(other))
         assert result.ratio is None
         assert result.within(2.0) is None
         assert "no spread" in result.note
     alone = Group("a", np.array([1.0, 2.0]), np.array([0, 1]), np.array([0, 1]), (("0",), ("1",)))
-    assert "no spread" in robust_ratio(alone, arm([1.0, 2, 3])).note
+    assert "no spread" in robust_ratio(alone, group_of([1.0, 2, 3])).note
 
 
 def test_too_many_seeds_are_refused_in_a_line() -> None:
     many = np.random.default_rng(0).normal(size=5001)
-    assert "more than 5,000 seeds" in robust_ratio(arm(many), arm(many[:9])).note
+    assert "more than 5,000 seeds" in robust_ratio(group_of(many), group_of(many[:9])).note
 
 
 def test_two_shared_seeds_are_no_pairs() -> None:
-    result = robust_ratio(arm([1.0, 2, 5]), arm([1.0, 4, 2], first_seed=1))
+    result = robust_ratio(group_of([1.0, 2, 5]), group_of([1.0, 4, 2], first_seed=1))
     assert result.pairs == 0
     assert "too few" in result.note
 
 
 def test_a_run_alone_in_its_cell_tells_nothing() -> None:
-    x, y = arm([1.0, 2, 5, 3]), arm([1.0, 4, 2, 2.5])
-    more = arm([1.0, 2, 5, 3], [77.0])
+    x, y = group_of([1.0, 2, 5, 3]), group_of([1.0, 4, 2, 2.5])
+    more = group_of([1.0, 2, 5, 3], [77.0])
     assert figures(robust_ratio(more, y)) == pytest.approx(figures(robust_ratio(x, y)), abs=1e-9)
 
 
@@ -334,5 +340,5 @@ def test_false_alarms_are_few_and_intervals_cover(design: object, shape: str, dr
 def test_it_sees_more_than_the_jackknife() -> None:
     values, present = draw(PAIRS, alike("normal"), 7, 6.0, 200, np.random.default_rng(9))
     power = np.mean([two_sided_p(one) <= 0.05 for one in posterior_of(values, present, True)])
-    jackknife = [seed_jackknife(arm(v[:, 0, 0]), arm(v[:, 1, 0]), 0.95).p for v in values]
+    jackknife = [seed_jackknife(group_of(v[:, 0, 0]), group_of(v[:, 1, 0]), 0.95).p for v in values]
     assert power > np.mean([p is not None and p <= 0.05 for p in jackknife]) + 0.08

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seedspread.analysis.audit import audit
-from seedspread.analysis.samples import arms_by_stratum, strips_of
+from seedspread.analysis.samples import groups_by_stratum, strips_of
 from seedspread.tables.columns import baseline_of, is_numeric, seed_names
 from seedspread.tables.question import TableError
 from seedspread.tables.run_table import MOST_PAIRS
@@ -245,7 +245,7 @@ def test_arms_are_what_plain_filters_give(rows: list[tuple[Any, ...]]) -> None:
     if not any(base in own and len(own) > 1 for own in table.groupby("by")["g"].agg(set)):
         return  # nothing to compare
     runs = check(table, "v", "g", table["g"].iloc[-1], "block", by="by")
-    found = arms_by_stratum(runs)
+    found = groups_by_stratum(runs)
     assert [level for (level,), _ in found] == list(dict.fromkeys(table["by"]))
     codes = dict(zip(table["seed"].astype(str), runs.frame["seed"], strict=True))
     for (level,), arms in found:

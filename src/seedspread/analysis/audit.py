@@ -13,11 +13,11 @@ import pandas as pd
 from seedspread.analysis import words
 from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.judgement import Doubter, Judged, forests, judged, on_scale, repeated_runs
-from seedspread.analysis.samples import Pair, arms_by_stratum, compared_pairs, noise_of_test_set, strips_of
+from seedspread.analysis.samples import Pair, compared_pairs, groups_by_stratum, noise_of_test_set, strips_of
 from seedspread.analysis.sd import many_groups, successful
 from seedspread.analysis.sequential import factor_of, looks_at
 from seedspread.runs import studies
-from seedspread.runs.levels import Levels, arm_name, joined_levels
+from seedspread.runs.levels import Levels, group_name, joined_levels
 from seedspread.runs.metrics import Better, Metric, direction_note, is_until, metric_of
 from seedspread.runs.store import Store, devices
 from seedspread.stats import classic, planning
@@ -56,24 +56,30 @@ class Comparer:
 
     def successful(self, pair: Pair) -> Pair:
         """Leave out seeds with a failed run: they count as failures, not as spread."""
-        sides, failed, _ = find_failed_seeds(pair.arm, pair.baseline, *self.failing(pair))
+        sides, failed, _ = find_failed_seeds(pair.group, pair.baseline, *self.failing(pair))
         if not failed:
             return pair
-        arm, baseline = (g.without(s.failed) for g, s in zip((pair.arm, pair.baseline), sides, strict=True))
-        return replace(pair, arm=arm, baseline=baseline) if len(arm.values) and len(baseline.values) else pair
+        group, baseline = (
+            g.without(s.failed) for g, s in zip((pair.group, pair.baseline), sides, strict=True)
+        )
+        return (
+            replace(pair, group=group, baseline=baseline)
+            if len(group.values) and len(baseline.values)
+            else pair
+        )
 
     def compare(self, every: Pair, judged: Judged, family: int) -> Comparison:
         """Return all of a comparison; `judged` is its headline's verdict among the `family` of all."""
         pair, headline = self.successful(every), judged.headline
-        arm, baseline = arms = pair.arm, pair.baseline
-        twins = tuple(t for t in map(same_seed_runs, arms) if t is not None)
-        measured = () if self.brief else (every.arm, every.baseline)  # failed runs have test-set noise too
+        group, baseline = groups = pair.group, pair.baseline
+        twins = tuple(t for t in map(same_seed_runs, groups) if t is not None)
+        measured = () if self.brief else (every.group, every.baseline)  # failed runs have test-set noise too
         noise = [noise_of_test_set(a, [a.seeds], self.metric, self.level, self.test_size) for a in measured]
         floors = tuple(n for n in noise if n is not None)
-        unlike = () if self.brief else unequal_cells(arm, baseline)
+        unlike = () if self.brief else unequal_cells(group, baseline)
         alpha = 1 - self.level if headline.looks is None else nominal_level(headline.looks, 1 - self.level)
         better, chance, full_scale = self.failing(every)
-        found = failures(every.arm, every.baseline, better, chance, self.level, full_scale)
+        found = failures(every.group, every.baseline, better, chance, self.level, full_scale)
         is_censored = found is not None and found.kind == "failed" and is_until(self.metric.name)
         dependent = any(map(are_dependent, twins))
         tests = self._tests(pair, headline, not twins or (False if dependent else None))
@@ -82,52 +88,52 @@ class Comparer:
         pooled_test = Headline(f.estimate, sd_ratio, f.interval, f.p, f.name, f.note or _POOLED)
         return Comparison(
             stratum=pair.stratum,
-            group=arm.name,
+            group=group.name,
             baseline=baseline.name,
             cells=tuple(
                 summarise(side.name, side.block_names[code], values)
-                for side in arms
+                for side in groups
                 for code, values in side.cells.items()
             ),
-            pooled=(summarise(arm.name, (), arm.values), summarise(baseline.name, (), baseline.values)),
+            pooled=(summarise(group.name, (), group.values), summarise(baseline.name, (), baseline.values)),
             headline=headline,
             pooled_test=pooled_test,
             tests=tests,
             twins=twins,
             seeds=pair.seeds,
-            paired_correlation=_paired_correlation(arm, baseline),
+            paired_correlation=_paired_correlation(group, baseline),
             floors=floors,
             net=net_ratio(*floors, self.level) if len(floors) == 2 else None,
-            detectable=_detectable(arm, baseline, headline.pairs, twins, alpha / family),
+            detectable=_detectable(group, baseline, headline.pairs, twins, alpha / family),
             p_adjusted=judged.p_adjusted,
             word=judged.word,
             doubts=judged.doubts,
-            warnings=words.warnings(twins, pooled_test, arm, baseline, unlike),
+            warnings=words.warnings(twins, pooled_test, group, baseline, unlike),
             failures=None if found is None else replace(found, kind="censored") if is_censored else found,
-            means=None if self.brief else mean_difference(arm, baseline, self.level),
+            means=None if self.brief else mean_difference(group, baseline, self.level),
             better=self.metric.better,
-            factor=arm.factor,
+            factor=group.factor,
             by=self.by,
             family=family,
         )
 
     def _tests(self, pair: Pair, headline: Headline, independent: bool | None) -> tuple[TestResult, ...]:
-        arm, baseline, level = pair.arm, pair.baseline, self.level
+        group, baseline, level = pair.group, pair.baseline, self.level
         if self.brief:
             return (as_test(headline),)
-        shapes = [classic.shapiro(side, arm_name(side.factor, side.name)) for side in (arm, baseline)]
-        normal = classic.are_normal((arm, baseline), shapes)
-        single = min(len(arm.seed_codes), len(baseline.seed_codes)) < 2
+        shapes = [classic.shapiro(side, group_name(side.factor, side.name)) for side in (group, baseline)]
+        normal = classic.are_normal((group, baseline), shapes)
+        single = min(len(group.seed_codes), len(baseline.seed_codes)) < 2
         spread = _NO_VARIANCE
         if not single:
             spread = (
-                classic.seed_jackknife(arm, baseline, level),
-                classic.pitman_morgan(arm, baseline, level, normal),
-                classic.f_test(arm, baseline, level, normal, independent),
-                *(classic.deviations_test(arm, baseline, c, independent) for c in ("mean", "median")),
+                classic.seed_jackknife(group, baseline, level),
+                classic.pitman_morgan(group, baseline, level, normal),
+                classic.f_test(group, baseline, level, normal, independent),
+                *(classic.deviations_test(group, baseline, c, independent) for c in ("mean", "median")),
             )
-        of_seeds = classic.seed_means_test(arm, baseline, level)
-        of_runs = classic.welch(arm, baseline, level, independent)
+        of_seeds = classic.seed_means_test(group, baseline, level)
+        of_runs = classic.welch(group, baseline, level, independent)
         return (as_test(headline), *spread, of_seeds, of_runs, *shapes)
 
 
@@ -152,23 +158,23 @@ def summarise(group: str, block: Levels, values: Floats) -> Summary:
     return Summary(group, block, len(values), float(values.mean()), variance**0.5, variance)
 
 
-def _paired_correlation(arm: Group, baseline: Group) -> float | None:
-    in_a, in_b = common_seeds(arm, baseline)
-    x, y = arm.seed_means[in_a], baseline.seed_means[in_b]
+def _paired_correlation(group: Group, baseline: Group) -> float | None:
+    in_a, in_b = common_seeds(group, baseline)
+    x, y = group.seed_means[in_a], baseline.seed_means[in_b]
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     return float(np.corrcoef(x, y)[0, 1])
 
 
 def _detectable(
-    arm: Group, baseline: Group, pairs: int, twins: tuple[SameSeedRuns, ...], alpha: float
+    group: Group, baseline: Group, pairs: int, twins: tuple[SameSeedRuns, ...], alpha: float
 ) -> float | None:
     """By the headline itself, on normal values; rounded, since it is simulated.
 
     Pairs count as uncorrelated, since nobody knew their correlation beforehand; twins as alike as they are.
     """
-    seeds = max(len(arm.seed_codes), FEWEST_SEEDS), max(len(baseline.seed_codes), FEWEST_SEEDS)
-    blocks = max(len(arm.cells), len(baseline.cells))
+    seeds = max(len(group.seed_codes), FEWEST_SEEDS), max(len(baseline.seed_codes), FEWEST_SEEDS)
+    blocks = max(len(group.cells), len(baseline.cells))
     alike = [t.correlation or 0.0 for t in twins]
     return _planned(seeds, blocks, pairs > 0, round(max([0.0, *alike]), 2), alpha)
 
@@ -266,7 +272,7 @@ def audit_runs(
     comparisons, estimates, notes = _comparisons(runs, comparer, judged_with or {})
     strips, columns = strips_of(runs), runs.columns
     means = forests(comparisons, comparer.level, strips, estimates) if over_strata else ()
-    strata = arms_by_stratum(runs)
+    strata = groups_by_stratum(runs)
     groups = map(successful, strata[0][1] if len(strata) == 1 else ())
     notes += words.repeated_notes(repeated_runs(strips), columns.group, columns.by)
     if runs.predictions is not None:
@@ -339,7 +345,7 @@ def _comparisons(
     why = f"has no {versus} run to compare with, or nothing else; it was left out."
     strata = dict.fromkeys(runs.frame["stratum"])
     notes = [f"{joined_levels(stratum)} {why}" for stratum in strata if stratum not in compared]
-    brief = len(pairs) > MOST_MODELLED or any(is_large(pair.arm, pair.baseline) for pair in pairs)
+    brief = len(pairs) > MOST_MODELLED or any(is_large(pair.group, pair.baseline) for pair in pairs)
     if brief:
         notes.append(
             f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
@@ -365,7 +371,7 @@ def judge_pairs(
     """Judge comparisons that are asked together, on their successful runs, with doubts; and the estimates."""
     kept, level = [comparer.successful(pair) for pair in pairs], comparer.level
     shared = comparer.equivalence, comparer.looks
-    found = headlines([(pair.arm, pair.baseline) for pair in kept], level, *shared)
+    found = headlines([(pair.group, pair.baseline) for pair in kept], level, *shared)
     answers = judged([h for h, _ in found], [estimate for _, estimate in found], level)
     if len(pairs) <= MOST_MODELLED:
         names = dict(zip(runs.frame["seed"], runs.frame["seed_name"], strict=True))

@@ -88,7 +88,7 @@ class Comparison(Versus, display.Result):
         return asdict(self) | {
             "stratum": joined_levels(self.stratum),
             "cells": [asdict(cell) | {"block": joined_levels(cell.block)} for cell in self.cells],
-            "pooled": [asdict(arm) | {"block": ""} for arm in self.pooled],
+            "pooled": [asdict(group) | {"block": ""} for group in self.pooled],
             "floors": [asdict(floor) | {"sentence": words.floor_sentence(floor)} for floor in self.floors],
             "verdict": self.verdict,
         }
@@ -243,7 +243,7 @@ class AuditResult(display.Result):
             yield Answer.of(c.word, words.claim(c), words.figures(c))
             yield ""
             values = {s.group: s.values for s in self.values if s.stratum == c.stratum}
-            yield Dots([(c.arm_name, values[c.group]), (c.baseline_name, values[c.baseline])])
+            yield Dots([(c.group_name, values[c.group]), (c.baseline_name, values[c.baseline])])
             yield display.groups_table(self, c)
             yield from (line for line in beside if line not in lead)
             if details or explain:
@@ -265,15 +265,15 @@ class AuditResult(display.Result):
 
 
 def _row(c: Comparison) -> dict[str, Any]:
-    (arm, baseline), interval = c.pooled, c.headline.shown_interval
+    (group, baseline), interval = c.pooled, c.headline.shown_interval
     return {
         "stratum": joined_levels(c.stratum),
         "group": c.group,
         "baseline": c.baseline,
         "seeds": c.seeds[0],
         "baseline_seeds": c.seeds[1],
-        "mean": arm.mean,
-        "sd": arm.sd,
+        "mean": group.mean,
+        "sd": group.sd,
         "baseline_mean": baseline.mean,
         "baseline_sd": baseline.sd,
         "ratio": c.headline.ratio,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seedspread.analysis.words import between, ends, forest_arms, number, p_value, times
+from seedspread.analysis.words import between, ends, forest_groups, number, p_value, times
 from seedspread.render.chart import (
     BEYOND,
-    COLOURS,
+    COLORS,
     GREY,
     NEUTRAL,
     SYMBOLS,
@@ -26,7 +26,7 @@ from seedspread.render.chart import (
     floats,
     log_ticks,
 )
-from seedspread.runs.levels import arm_name, block_name, in_order, stratum_name
+from seedspread.runs.levels import block_name, group_name, in_order, stratum_name
 
 if TYPE_CHECKING:
     from seedspread.analysis.audit_result import AuditResult, Comparison
@@ -49,7 +49,7 @@ _FAR = 2.5
 
 @dataclass(frozen=True)
 class Dots:
-    """The runs of an arm in one block."""
+    """The runs of a group in one block."""
 
     block: str
     values: Sequence[float]
@@ -99,7 +99,7 @@ def _ratios_panel(audit: AuditResult, wide: bool, of_what: str) -> Panel:
     one = audit.comparisons[0] if len(audit.comparisons) == 1 else None
     lines = [Line.of(c.headline, "" if one else c.title) for c in audit.comparisons]
     for f in audit.forests:
-        name = f"average: {' vs '.join(forest_arms(f, audit.group))}"
+        name = f"average: {' vs '.join(forest_groups(f, audit.group))}"
         lines.append(Line(name, f.pooled, f.interval, is_average=True))
     intervals = [c.headline.shown_interval for c in audit.comparisons if c.headline.shown_interval]
     if not intervals:
@@ -124,16 +124,16 @@ class Line:
     name: str
     ratio: float | None
     interval: Interval | None
-    colour: str = NEUTRAL
+    color: str = NEUTRAL
     label: str = ""
     legend: str = ""
     is_average: bool = False
 
     @classmethod
     def of(
-        cls, headline: Headline, name: str, colour: str = NEUTRAL, label: str = "", legend: str = ""
+        cls, headline: Headline, name: str, color: str = NEUTRAL, label: str = "", legend: str = ""
     ) -> Line:
-        return cls(name, headline.ratio, headline.shown_interval, colour, label, legend)
+        return cls(name, headline.ratio, headline.shown_interval, color, label, legend)
 
 
 def lines_panel(lines: Sequence[Line], axis_title: str, title: str, wide: bool = False) -> Panel:
@@ -156,15 +156,13 @@ def lines_panel(lines: Sequence[Line], axis_title: str, title: str, wide: bool =
         name, at = line.legend or line.name, (float(position),)
         marks.append(
             Mark("interval", name, (min(max(line.ratio, low), high),), at, (line.interval.low,),
-                 (line.interval.high,), (label,), line.colour, 2 * line.is_average, bool(line.legend))
+                 (line.interval.high,), (label,), line.color, 2 * line.is_average, bool(line.legend))
         )  # fmt: skip
         for end, symbol, is_beyond in (
             (low, BEYOND[0], line.interval.low < low), (high, BEYOND[1], line.interval.high > high),
         ):  # fmt: skip
             if is_beyond:
-                marks.append(
-                    Mark("dots", name, (end,), at, labels=(label,), colour=line.colour, symbol=symbol)
-                )
+                marks.append(Mark("dots", name, (end,), at, labels=(label,), color=line.color, symbol=symbol))
     ticks = tuple((float(p), line.name) for p, line in zip(positions, lines, strict=True))
     return Panel(title, axis, Axis(ticks=ticks, range=sides), tuple(marks), wide)
 
@@ -174,25 +172,25 @@ def _runs_panel(audit: AuditResult, stratum: Levels) -> Panel:
     own = [c for c in audit.comparisons if c.stratum == stratum]
     groups = in_order([*(c.group for c in own), *(c.baseline for c in own)])
     every = dict.fromkeys(name for c in audit.comparisons for name in (c.baseline, c.group))
-    colours = dict(zip(every, cycle(COLOURS), strict=False))
+    colors = dict(zip(every, cycle(COLORS), strict=False))
     strips = [s for group in groups for s in audit.values if (s.stratum, s.group) == (stratum, group)]
     blocks = list(dict.fromkeys(b for s in strips for b in s.blocks))
-    names = [arm_name(audit.group, strip.group) for strip in strips]
+    names = [group_name(audit.group, strip.group) for strip in strips]
     marks: list[Mark] = []
     for i, (name, strip) in enumerate(zip(names, strips, strict=True)):
         values, at = np.array(strip.values), list(zip(strip.values, strip.blocks, strict=True))
         sd = float(values.std(ddof=1)) if len(values) > 1 else None
         dots = [Dots(block_name(audit.blocks, b), [value for value, own in at if own == b]) for b in blocks]
-        drawn = arm_marks(name, i, colours[strip.group], float(values.mean()), sd, dots)
+        drawn = group_marks(name, i, colors[strip.group], float(values.mean()), sd, dots)
         marks += [replace(mark, legend=False) for mark in drawn]  # its name stands below it
-    marks.append(Mark("band", "mean ± 1 sd", (), (), colour=GREY, legend=True))
+    marks.append(Mark("band", "mean ± 1 sd", (), (), color=GREY, legend=True))
     if 1 < len(blocks) <= SYMBOLS:
         marks += [
             Mark("dots", block_name(audit.blocks, b), (), (), symbol=k, legend=True)
             for k, b in enumerate(blocks)
         ]
     title = stratum_name(audit.by, stratum)
-    return Panel(title, arms_axis(names), Axis(axis_title(audit.metric)), tuple(marks))
+    return Panel(title, groups_axis(names), Axis(axis_title(audit.metric)), tuple(marks))
 
 
 def axis_title(metric: Metric) -> str:
@@ -201,33 +199,37 @@ def axis_title(metric: Metric) -> str:
     return label[:1].upper() + label[1:] if metric.title else label
 
 
-def arms_axis(arms: Sequence[str]) -> Axis:
-    """A place for each arm."""
-    return Axis(ticks=tuple((float(i), arm) for i, arm in enumerate(arms)), range=(-0.6, len(arms) - 0.4))
+def groups_axis(groups: Sequence[str]) -> Axis:
+    """A place for each group."""
+    return Axis(
+        ticks=tuple((float(i), group) for i, group in enumerate(groups)), range=(-0.6, len(groups) - 0.4)
+    )
 
 
-def arm_marks(
-    arm: str, position: int, colour: str, mean: float, sd: float | None, blocks: Sequence[Dots]
+def group_marks(
+    group: str, position: int, color: str, mean: float, sd: float | None, blocks: Sequence[Dots]
 ) -> list[Mark]:
-    """Every run of an arm, block beside block, over a line at the mean and a band of one sd."""
+    """Every run of a group, block beside block, over a line at the mean and a band of one sd."""
     sides = (position - 0.38, position + 0.38)
     out = []
     if sd is not None:
         low, high = mean - sd, mean + sd
-        out.append(Mark("band", arm, sides, (mean, mean), (low, low), (high, high), colour=colour))
-    out.append(Mark("line", arm, sides, (mean, mean), labels=(f"{arm}: mean {mean:.4g}",) * 2, colour=colour))
+        out.append(Mark("band", group, sides, (mean, mean), (low, low), (high, high), color=color))
+    out.append(
+        Mark("line", group, sides, (mean, mean), labels=(f"{group}: mean {mean:.4g}",) * 2, color=color)
+    )
     many = len(blocks)
-    step = min(0.3, 0.9 / max(many - 1, 1))  # many blocks move together: an arm stays in its place
+    step = min(0.3, 0.9 / max(many - 1, 1))  # many blocks move together: a group stays in its place
     for k, dots in enumerate(blocks):
         if not dots.values:
             continue
         centre = position + (k - (many - 1) / 2) * step
         width = step / 3 if many > 1 else 0.22
         offsets = np.linspace(-width, width, len(dots.values)) if len(dots.values) > 1 else np.zeros(1)
-        name = f"{arm}, {dots.block}" if 1 < many <= SYMBOLS else arm  # beyond, markers come again
+        name = f"{group}, {dots.block}" if 1 < many <= SYMBOLS else group  # beyond, markers come again
         out.append(
             Mark("dots", name, floats(centre + offsets), floats(dots.values), labels=dots.labels,
-                 colour=colour, symbol=k, legend=True)
+                 color=color, symbol=k, legend=True)
         )  # fmt: skip
     return out
 
@@ -249,8 +251,8 @@ def methods_panel(c: Comparison, title: str, wide: bool = False) -> Panel | None
         star = "* " if t.name == c.headline.method else ""
         kind = "each seed counted once (* headline)" if by_seed else "every run as independent"
         lines.append(Line(f"{star}{t.name}", t.estimate, interval, NEUTRAL if by_seed else GREY, label, kind))
-    return lines_panel(lines, f"Variance ratio, {arms_of(c)}", title, wide)
+    return lines_panel(lines, f"Variance ratio, {groups_of(c)}", title, wide)
 
 
-def arms_of(c: Comparison) -> str:
-    return f"{c.arm_name} over {c.baseline_name}"
+def groups_of(c: Comparison) -> str:
+    return f"{c.group_name} over {c.baseline_name}"

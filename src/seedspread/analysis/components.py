@@ -11,8 +11,8 @@ from scipy import stats
 
 from seedspread.analysis import words
 from seedspread.analysis.display import Answer, Block, Heading, Note, Result, components_tables
-from seedspread.analysis.samples import arms_by_stratum, noise_of_test_set
-from seedspread.runs.levels import Levels, arm_name, joined_levels, level_name, stratum_name
+from seedspread.analysis.samples import groups_by_stratum, noise_of_test_set
+from seedspread.runs.levels import Levels, group_name, joined_levels, level_name, stratum_name
 from seedspread.runs.metrics import metric_of
 from seedspread.stats import components as model
 from seedspread.stats.groups import Group, Ints
@@ -63,7 +63,7 @@ class GroupComponents:
 
     @property
     def title(self) -> str:
-        return arm_name(self.factor, self.group)
+        return group_name(self.factor, self.group)
 
     @property
     def sentence(self) -> str:
@@ -97,7 +97,7 @@ class GroupsCompared:
 
     @property
     def title(self) -> str:
-        return f"{arm_name(self.factor, self.group)} vs {arm_name(self.factor, self.baseline)}"
+        return f"{group_name(self.factor, self.group)} vs {group_name(self.factor, self.baseline)}"
 
 
 @dataclass(frozen=True)
@@ -391,13 +391,15 @@ def _split(
     values = runs.frame["value"].to_numpy(float)
     metric = metric_of(runs.columns.value, values, accuracies=test_size is not None)
     out = []
-    for name, arms in arms_by_stratum(runs):
+    for name, groups in groups_by_stratum(runs):
         # The baseline, which comes first in an audit, is named last in a comparison.
-        kept = sorted(arms, key=lambda a: a.name == level_name(baseline))
-        samples = [_sample(arm, runs, factors, patterns) for arm in kept]
+        kept = sorted(groups, key=lambda a: a.name == level_name(baseline))
+        samples = [_sample(group, runs, factors, patterns) for group in kept]
         splits = [
-            split(sample, level, noise_of_test_set(arm, [*sample.factors.values()], metric, level, test_size))
-            for arm, sample in zip(kept, samples, strict=True)
+            split(
+                sample, level, noise_of_test_set(group, [*sample.factors.values()], metric, level, test_size)
+            )
+            for group, sample in zip(kept, samples, strict=True)
         ]
         *others, last = splits
         is_there = baseline is not None and kept[-1].name == level_name(baseline)
@@ -469,16 +471,16 @@ def _checked(read: ReadTable, group: str | None, asked: Question, baseline: str 
 
 
 def _sample(
-    arm: Group, runs: RunTable, factors: "dict[str, pd.Series[str]]", patterns: "pd.Series[str]"
+    group: Group, runs: RunTable, factors: "dict[str, pd.Series[str]]", patterns: "pd.Series[str]"
 ) -> model.Sample:
-    title = arm_name(arm.factor, arm.name)
-    if len(arm.values) > MOST_RUNS:
+    title = group_name(group.factor, group.name)
+    if len(group.values) > MOST_RUNS:
         raise TableError(
-            f"{title} has {len(arm.values):,} runs; components are estimated for {MOST_RUNS:,} at most: "
+            f"{title} has {len(group.values):,} runs; components are estimated for {MOST_RUNS:,} at most: "
             "split them with --by"
         )
     places = dict(zip(runs.frame["seed"], runs.frame["seed_name"].astype(int), strict=True))
-    rows = [places[code] for code in arm.seeds]
+    rows = [places[code] for code in group.seeds]
     codes = {}
     for name, labels in factors.items():
         chosen = labels.iloc[rows]
@@ -486,9 +488,9 @@ def _sample(
             raise TableError(f"a run of {title} has no {name}; fill it in, or drop the row")
         codes[name] = pd.factorize(chosen)[0].astype(np.intp)
     driven = patterns.iloc[rows].to_numpy()
-    cells = pd.factorize(pd.Series(arm.blocks).astype(str) + "/" + driven)[0]
+    cells = pd.factorize(pd.Series(group.blocks).astype(str) + "/" + driven)[0]
     shared_noise = _of_one_encoder(cells, codes, driven == _AFTER_TRAINING)
-    return model.Sample(arm.name, arm.values, cells.astype(np.intp), codes, arm.factor, shared_noise)
+    return model.Sample(group.name, group.values, cells.astype(np.intp), codes, group.factor, shared_noise)
 
 
 def _of_one_encoder(cells: Ints, codes: dict[str, Ints], chosen: model.Bools) -> model.Bools | None:

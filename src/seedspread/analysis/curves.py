@@ -10,11 +10,11 @@ import pandas as pd
 
 from seedspread.analysis.display import Block, Heading, Note, Result, mean_and_sd, table_of
 from seedspread.analysis.words import span
-from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, PlotError, check_picture, floats
+from seedspread.render.chart import COLORS, Axis, Chart, Mark, Panel, PlotError, check_picture, floats
 from seedspread.render.table import Table
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
-from seedspread.runs.levels import arm_name, stratum_name
+from seedspread.runs.levels import group_name, stratum_name
 from seedspread.runs.store import is_store
 from seedspread.stats.groups import Floats
 from seedspread.stats.result import Interval, Summary
@@ -111,7 +111,7 @@ class CurvesResult(Result):
             )
         panels: dict[str, list[Mark]] = {}
         for (stratum, group), own in self.frame.groupby(["stratum", "group"], sort=False):
-            name, colour = arm_name(self.factor, str(group)), COLOURS[groups.index(group) % len(COLOURS)]
+            name, color = group_name(self.factor, str(group)), COLORS[groups.index(group) % len(COLORS)]
             mean, sd, few = own["mean"], own["sd"], own["n"] < _FEWEST_SEEDS
             drawn = {
                 "mean ± sd": (mean, mean - sd, mean + sd),
@@ -119,7 +119,7 @@ class CurvesResult(Result):
             }
             for title, values in drawn.items():
                 marks = panels.setdefault(f"{stratum}: {title}" if stratum else title, [])
-                marks += _marks(own, name, colour, *(v.to_numpy() for v in values))
+                marks += _marks(own, name, color, *(v.to_numpy() for v in values))
         return Chart(
             "curves",
             f"{self.metric} over training",
@@ -158,18 +158,18 @@ def _range(title: str, marks: list[Mark]) -> tuple[float, float] | None:
     return (0.0, 1.05 * max(ends)) if ends and title.endswith(_SD) else None
 
 
-def _marks(own: pd.DataFrame, name: str, colour: str, y: Floats, low: Floats, high: Floats) -> list[Mark]:
+def _marks(own: pd.DataFrame, name: str, color: str, y: Floats, low: Floats, high: Floats) -> list[Mark]:
     """Return a band and a line, which is dashed where fewer seeds than the group has reach the step."""
     x, n = own["step"].to_numpy(float), own["n"].to_numpy()
     banded, fewer = np.isfinite(low), n < own["seeds"].to_numpy()
     labels = tuple(f"{name}\n{_plain(s)}: {v:.4g} ({k} seeds)" for s, v, k in zip(x, y, n, strict=True))
     a, b, c, d = (floats(values[banded]) for values in (x, y, low, high))
-    marks = [Mark("band", name, a, b, c, d, colour=colour)] if a else []
+    marks = [Mark("band", name, a, b, c, d, color=color)] if a else []
     solid = np.where(fewer, np.nan, y)
-    marks.append(Mark("line", name, floats(x), floats(solid), labels=labels, colour=colour, legend=True))
+    marks.append(Mark("line", name, floats(x), floats(solid), labels=labels, color=color, legend=True))
     if fewer.any():  # with its neighbors, so that the two lines touch
         dashed = fewer | np.r_[fewer[1:], False] | np.r_[False, fewer[:-1]]
-        marks.append(Mark("rule", name, floats(x), floats(np.where(dashed, y, np.nan)), colour=colour))
+        marks.append(Mark("rule", name, floats(x), floats(np.where(dashed, y, np.nan)), color=color))
     return marks
 
 

@@ -19,7 +19,7 @@ from seedspread.render.chart import Chart, PlotError
 from seedspread.render.table import Column, Table, markdown_text, tex_comment, tex_text, to_latex, to_markdown
 from seedspread.render.terminal import Terminal, strip_lines, to_rich
 from seedspread.render.web import for_notebook, notebook_picture
-from seedspread.runs.levels import Levels, arm_name, block_name, in_order, joined_levels, settings_in_order
+from seedspread.runs.levels import Levels, block_name, group_name, in_order, joined_levels, settings_in_order
 from seedspread.stats.result import FailureModel, Summary
 
 if TYPE_CHECKING:
@@ -286,8 +286,8 @@ def overview_tables(audit: AuditResult, most: int | None = None, p: bool = True)
     headings, cells = _figures(audit, rows, p)
     adjusted = f", adjusted for {first.family} comparisons" if first.family > 1 else ""
     if len(pairs) == 1:  # a row for each dataset
-        over = f"{first.arm_name} over {first.baseline_name}"
-        names = [first.arm_name, first.baseline_name]
+        over = f"{first.group_name} over {first.baseline_name}"
+        names = [first.group_name, first.baseline_name]
         names = names if max(map(len, names)) <= _SHORT else ["group", "baseline"]
         lines = [
             (joined_levels(c.stratum) or c.group, *map(mean_and_sd, c.pooled), *figures)
@@ -321,7 +321,7 @@ def means_table(audit: AuditResult, most: int | None = None) -> Table:
         (joined_levels(s), *(mean_and_sd(found[s, n]) if (s, n) in found else "" for n in levels))
         for s in strata[:most]
     ]
-    names = [arm_name(audit.group, name) for name in levels]
+    names = [group_name(audit.group, name) for name in levels]
     return table_of(title, (", ".join(audit.by), *names), lines, "means")
 
 
@@ -348,7 +348,7 @@ def means_and_ratios(audit: AuditResult, width: int, most: int) -> list[Table]:
 def averages_table(audit: AuditResult) -> Table:
     rows = [
         (
-            " vs ".join(words.forest_arms(forest, audit.group)),
+            " vs ".join(words.forest_groups(forest, audit.group)),
             words.two(forest.pooled),
             words.ends(forest.interval),
             words.p_value(forest.pooled_p),
@@ -365,8 +365,8 @@ def averages_table(audit: AuditResult) -> Table:
 
 def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
     """Ratios of all pairs: datasets (rows) by pairs (columns), with a star for YES; the first that fit."""
-    pairs = list(dict.fromkeys((c.arm_name, c.baseline_name) for c in audit.comparisons))
-    cells = {(c.stratum, (c.arm_name, c.baseline_name)): c for c in audit.comparisons}
+    pairs = list(dict.fromkeys((c.group_name, c.baseline_name) for c in audit.comparisons))
+    cells = {(c.stratum, (c.group_name, c.baseline_name)): c for c in audit.comparisons}
     strata = settings_in_order(c.stratum for c in audit.comparisons)
     names = list(map(joined_levels, strata))
     room = width - max(map(len, names)) - 6
@@ -401,7 +401,7 @@ def mean_and_sd(s: Summary) -> str:
 def test_tables(c: Comparison) -> list[Table]:
     subjects = (("Spread", "spread", "ratio"), ("Means", "means", "difference"), ("Shape", "shape", None))
     out = [_tests_table(title, c, about, estimate) for title, about, estimate in subjects]
-    out += [_failures_table(c.failures, (c.arm_name, c.baseline_name))] if c.failures else []
+    out += [_failures_table(c.failures, (c.group_name, c.baseline_name))] if c.failures else []
     return [table for table in out if table.rows]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from seedspread.analysis.audit import metric_of_runs, rescaled
 from seedspread.analysis.display import Answer, Block, Heading, Note, Result, table_of
 from seedspread.analysis.judgement import beyond, word_of
-from seedspread.analysis.samples import arms_by_stratum
+from seedspread.analysis.samples import groups_by_stratum
 from seedspread.analysis.sd import has_sd, successful
 from seedspread.analysis.words import ends, p_phrase, p_value, times, two
 from seedspread.render.table import Table
@@ -215,7 +215,7 @@ def audit_factors(
     runs = check_runs(read_table(table, question), question)
     if scale is not None:
         runs, _ = rescaled(runs, metric_of_runs(runs, None, None, accuracies=False)[0], scale)
-    found = {(cell.name, *at): successful(cell) for at, own in arms_by_stratum(runs) for cell in own}
+    found = {(cell.name, *at): successful(cell) for at, own in groups_by_stratum(runs) for cell in own}
     cells = list(found.values())
     _check_cells(names, found)
     terms = _terms(names, list(found), interactions)

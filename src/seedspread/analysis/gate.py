@@ -16,7 +16,7 @@ from seedspread.analysis.display import Answer, Block, Note, Result
 from seedspread.analysis.sets import RunSet, join
 from seedspread.analysis.words import p_phrase, p_value, two
 from seedspread.render.table import Column, Table
-from seedspread.runs.levels import arm_name, counted_runs, several, stratum_name
+from seedspread.runs.levels import counted_runs, group_name, several, stratum_name
 from seedspread.runs.metrics import Better, Metric, direction_of
 from seedspread.runs.store import Store, is_store
 from seedspread.runs.studies import declared_metric, load_studies
@@ -506,7 +506,7 @@ def _gates(
             judge.sample(cells.get((name, stratum, group)), lost.get((name, stratum, group), 0), best)
             for name in ("history", "new")
         )
-        own = "" if columns.group == SET else arm_name(columns.group, group)
+        own = "" if columns.group == SET else group_name(columns.group, group)
         title = ", ".join(filter(None, (stratum_name(columns.by, stratum), own)))
         gates.append(judge.gate(title, columns.value, past, new if len(sets) > 1 else None))
     return gates, notes

@@ -118,27 +118,29 @@ class Doubter:
         """Leave out the extreme seed of the wider group, if it is an outlier or the shapes differ."""
         if answer.word != "YES":
             return []
-        wider = pair.arm if (answer.headline.ratio or 1.0) > 1 else pair.baseline
+        wider = pair.group if (answer.headline.ratio or 1.0) > 1 else pair.baseline
         code, is_outlier = extreme_seed(wider)
         if not (is_outlier or answer.headline.unlike):
             return []
-        sides = (pair.arm, pair.baseline) if answer.headline.pairs else (wider,)
+        sides = (pair.group, pair.baseline) if answer.headline.pairs else (wider,)
         first, second = (
             g.without(np.array([code])) if any(g is side for side in sides) else g
-            for g in (pair.arm, pair.baseline)
+            for g in (pair.group, pair.baseline)
         )
         return [(Doubt("seed", self.seed_names.get(code, str(code)), wider.name), (first, second))]
 
     def _on_natural_scale(self, pair: Pair, answer: Judged) -> list[tuple[Doubt, tuple[Group, Group]]]:
         """Judge on the log or logit scale, if that would bend the values; those at a bound are left out."""
-        values = np.concatenate([pair.arm.values, pair.baseline.values])
+        values = np.concatenate([pair.group.values, pair.baseline.values])
         full = self.metric.full_scale
         bounded = full is not None and values.min() >= 0 and values.max() <= full
         if (not bounded and values.min() <= 0) or self.metric.name.startswith(("log(", "logit(")):
             return []
         scale: Scale = "logit" if bounded else "log"
         top = (full or 1.0) if bounded else np.inf
-        groups = [g.without(g.seeds[(g.values <= 0) | (g.values >= top)]) for g in (pair.arm, pair.baseline)]
+        groups = [
+            g.without(g.seeds[(g.values <= 0) | (g.values >= top)]) for g in (pair.group, pair.baseline)
+        ]
         if any(len(g.values) == 0 for g in groups):
             return [(Doubt("scale", scale), (groups[0], groups[1]))] if answer.word == "YES" else []
         slopes = [1 / (g.values * (1 - g.values / top)) for g in groups]
@@ -155,7 +157,7 @@ class Doubter:
         if answer.word != "YES":
             return []
         found = failures(
-            pair.arm, pair.baseline, self.metric.better, self.chance, self.level, self.metric.full_scale
+            pair.group, pair.baseline, self.metric.better, self.chance, self.level, self.metric.full_scale
         )
         if found is None or family * min(found.p, found.sound_p or 1.0) < 1 - self.level:
             return []

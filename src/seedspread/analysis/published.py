@@ -18,7 +18,7 @@ from seedspread.analysis.judgement import word_of
 from seedspread.analysis.words import aligned, ci, difference, ends, p_phrase, p_value, signed, times, two
 from seedspread.errors import spoken
 from seedspread.render.table import Table
-from seedspread.runs.levels import arm_name
+from seedspread.runs.levels import group_name
 from seedspread.stats import planning
 from seedspread.stats.classic import f_interval, f_p_value
 from seedspread.stats.dispersion import degrees_of_freedom
@@ -435,7 +435,7 @@ def review(result: "PublishedResult | AuditResult") -> str:
         interval, word, enough = c.headline.shown_interval, c.word, None
         with suppress(BudgetError, ValueError, OverflowError):  # too many to plan for
             enough = max(planning.seeds_for(max(ratio, 1 / ratio))[0], FEWEST_SEEDS) if ratio else None
-        sides = [f"{arm_name(c.factor, side.group)} {mean_and_sd(side)}" for side in c.pooled]
+        sides = [f"{group_name(c.factor, side.group)} {mean_and_sd(side)}" for side in c.pooled]
     else:
         p = min(result.comparisons, key=lambda c: c.p)
         title, n, ratio, detectable = p.title, p.seeds, p.ratio, p.detectable

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from seedspread.runs.levels import Levels, arm_name, stratum_name
+from seedspread.runs.levels import Levels, group_name, stratum_name
 from seedspread.runs.metrics import Metric
 from seedspread.runs.store import correct_predictions
 from seedspread.stats.groups import Group
@@ -38,18 +38,18 @@ class Versus:
     by: tuple[str, ...]
 
     @property
-    def arm_name(self) -> str:
+    def group_name(self) -> str:
         """`clamp`, `depth = 2`."""
-        return arm_name(self.factor, self.group)
+        return group_name(self.factor, self.group)
 
     @property
     def baseline_name(self) -> str:
-        return arm_name(self.factor, self.baseline)
+        return group_name(self.factor, self.baseline)
 
     @property
     def title(self) -> str:
         """`clamp vs subtract`, with the stratum before it: `depth = 2: clamp vs subtract`."""
-        name = f"{self.arm_name} vs {self.baseline_name}"
+        name = f"{self.group_name} vs {self.baseline_name}"
         return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
 
@@ -58,15 +58,15 @@ class Pair:
     """A group and its baseline in one stratum."""
 
     stratum: Levels
-    arm: Group
+    group: Group
     baseline: Group
 
     @property
     def seeds(self) -> tuple[int, int]:
-        return len(self.arm.seed_codes), len(self.baseline.seed_codes)
+        return len(self.group.seed_codes), len(self.baseline.seed_codes)
 
 
-def arms_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
+def groups_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
     """Return the groups of each dataset, in the order of the table; the baseline first, if there is one."""
     frame, columns = runs.frame, runs.columns
     of_stratum: dict[Levels, list[tuple[str, Codes]]] = {}
@@ -82,14 +82,14 @@ def arms_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
     places = {name: place for place, name in enumerate(dict.fromkeys(named))}
 
     out = []
-    for stratum, groups in of_stratum.items():
-        every = np.sort(np.concatenate([rows for _, rows in groups]))
+    for stratum, cells in of_stratum.items():
+        every = np.sort(np.concatenate([rows for _, rows in cells]))
         blocks = pd.unique(codes[every])  # coded anew in each stratum
         own = np.zeros(len(block_names), np.intp)
         own[blocks] = np.arange(len(blocks))
-        arms = [
+        groups = [
             Group(
-                name=group,
+                name=name,
                 values=values[rows].astype(float),
                 blocks=own[codes[rows]],
                 seeds=seeds[rows].astype(np.intp),
@@ -97,12 +97,12 @@ def arms_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
                 failed=failed[rows].astype(bool),
                 folders=() if folders is None else tuple(folders[rows]),
                 chance=None if chances is None else float(np.fmax.reduce(chances[every])),
-                crashed=np.asarray(crashed.get((stratum, group), ()), np.intp),
+                crashed=np.asarray(crashed.get((stratum, name), ()), np.intp),
                 factor=columns.group,
             )
-            for group, rows in groups
+            for name, rows in cells
         ]
-        out.append((stratum, sorted(arms, key=lambda arm: places.get(arm.name, len(places)))))
+        out.append((stratum, sorted(groups, key=lambda group: places.get(group.name, len(places)))))
     return out
 
 
@@ -111,10 +111,10 @@ def compared_pairs(runs: RunTable) -> Iterator[Pair]:
 
     Without a baseline each level of the group is compared with every one that is before it in the table.
     """
-    for name, arms in arms_by_stratum(runs):
-        for earlier, arm in combinations(arms, 2):
+    for name, groups in groups_by_stratum(runs):
+        for earlier, group in combinations(groups, 2):
             if runs.columns.baseline in (None, earlier.name):
-                yield Pair(name, arm, earlier)
+                yield Pair(name, group, earlier)
 
 
 def strips_of(runs: RunTable) -> tuple[Strip, ...]:
@@ -127,21 +127,21 @@ def strips_of(runs: RunTable) -> tuple[Strip, ...]:
 
 
 def noise_of_test_set(
-    arm: Group, seeds: Sequence[Codes], metric: Metric, level: float, test_size: int | None
+    group: Group, seeds: Sequence[Codes], metric: Metric, level: float, test_size: int | None
 ) -> TestSetNoise | None:
     """Test-set noise of accuracies: from predictions, one run of each seed, or else its bound.
 
     Another metric is no mean of right and wrong answers. `seeds` are the codes of each kind of seed.
     """
     scale = metric.full_scale
-    if scale is None or len(arm.values) < 2:
+    if scale is None or len(group.values) < 2:
         return None
-    if arm.folders:
+    if group.folders:
         _, first = np.unique(np.stack(seeds), axis=1, return_index=True)
-        paths, correct = [str(arm.folders[i]) for i in first], None
+        paths, correct = [str(group.folders[i]) for i in first], None
         if len(paths) > 1 and metric.name == "accuracy":
             correct = correct_predictions(paths)
         if correct is not None:  # (runs, N) which test examples each run got right
-            return noise_from_predictions(arm.name, correct, level, scale)
-    inside = arm.values.min() >= 0 and arm.values.max() <= scale
-    return noise_from_accuracies(arm.name, arm.values, test_size, scale) if test_size and inside else None
+            return noise_from_predictions(group.name, correct, level, scale)
+    inside = group.values.min() >= 0 and group.values.max() <= scale
+    return noise_from_accuracies(group.name, group.values, test_size, scale) if test_size and inside else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from seedspread.analysis.display import Answer, Block, Heading, Note, Result, table_of
 from seedspread.analysis.judgement import word_of
-from seedspread.analysis.samples import arms_by_stratum
+from seedspread.analysis.samples import groups_by_stratum
 from seedspread.analysis.words import (
     aligned,
     many_groups_sentence,
@@ -20,7 +20,7 @@ from seedspread.analysis.words import (
     three,
 )
 from seedspread.render.table import Table
-from seedspread.runs.levels import arm_name, stratum_name
+from seedspread.runs.levels import group_name, stratum_name
 from seedspread.stats.dispersion import FEWEST_IN_CELL, Dispersion, pooled_sd, sd_of
 from seedspread.stats.groups import Group
 from seedspread.stats.headline import FEWEST_SEEDS
@@ -63,7 +63,7 @@ def many_groups(groups: Sequence[Group], level: float, equivalence: float) -> Ma
     p_others = Dispersion(others).p_left_over
     if word != "YES" or p_others < 1 - level:
         return found
-    name, own = arm_name(apart.factor, apart.name), apart.within_variance**0.5
+    name, own = group_name(apart.factor, apart.name), apart.within_variance**0.5
     sd = sd_of(pooled_sd(others), level)
     return replace(found, sd=sd, stands_out=name, stands_out_sd=own, p_others=p_others)
 
@@ -195,19 +195,19 @@ def _sds(
     """Return the variance of each group, or of groups that share one, and whether they do."""
     units: list[tuple[str, int, LogEstimate]] = []
     many = []
-    for stratum, arms in arms_by_stratum(runs):
-        able = [arm for arm in map(successful, arms) if has_sd(arm)]
+    for stratum, groups in groups_by_stratum(runs):
+        able = [group for group in map(successful, groups) if has_sd(group)]
         shared = many_groups(able, level, equivalence)
         many += [shared] if shared else []
-        sets = [[arm] for arm in able]
+        sets = [[group] for group in able]
         if together and shared and (shared.word != "YES" or shared.stands_out):
-            rest = [arm for arm in able if arm_name(arm.factor, arm.name) != shared.stands_out]
-            sets = [rest, *([arm] for arm in able if arm not in rest)]
+            rest = [group for group in able if group_name(group.factor, group.name) != shared.stands_out]
+            sets = [rest, *([group] for group in able if group not in rest)]
         for own in sets:
-            name = arm_name(own[0].factor, own[0].name) if len(own) == 1 else f"{len(own)} groups"
+            name = group_name(own[0].factor, own[0].name) if len(own) == 1 else f"{len(own)} groups"
             where = stratum_name(runs.columns.by, stratum)
             name = ": ".join(filter(None, (where, "" if own[0].factor == SET else name)))
-            units.append((name, sum(len(arm.seed_codes) for arm in own), pooled_sd(own)))
+            units.append((name, sum(len(group.seed_codes) for group in own), pooled_sd(own)))
     return units, many
 
 

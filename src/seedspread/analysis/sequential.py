@@ -92,7 +92,7 @@ def looks_at(
     return found, notes
 
 
-# Arms that hardly ever correlate more: what even they do not meet is never met.
+# Groups that hardly ever correlate more: what even they do not meet is never met.
 _MOST_ALIKE, _NEVER = 0.9, 0.01
 
 

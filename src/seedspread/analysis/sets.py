@@ -162,7 +162,7 @@ class JoinedSets:
     """All sets in one table; see `CompareResult`.
 
     Its `frame` has the set's name as `source`, and as `setting` what is compared from set to set: the levels
-    of `by`, which are those of the stratum and that of the arm.
+    of `by`, which are those of the stratum and that of the group.
     """
 
     names: tuple[str, ...]
@@ -176,8 +176,8 @@ class JoinedSets:
     def of(self, name: str) -> RunTable:
         """The runs of one set, its groups in the order of all."""
         frame, crashed = self.runs.frame, self.runs.crashed
-        arms = coded(frame["group"])[0]
-        own = frame.iloc[np.argsort(arms, kind="stable")]
+        groups = coded(frame["group"])[0]
+        own = frame.iloc[np.argsort(groups, kind="stable")]
         own = own.loc[own["source"] == name].reset_index(drop=True)
         return replace(self.runs, frame=own, crashed=crashed.loc[crashed["source"] == name])
 
@@ -207,7 +207,9 @@ def join(sets: Sequence[RunSet]) -> JoinedSets:
     seeds = seeds if columns.seed and columns.paired else every["source"].str.cat(seeds, " ")
     every["seed"], every["setting"], by = coded(seeds)[0], every["stratum"], columns.by
     if columns.group != SET:
-        levels: list[Levels] = [(*s, arm) for s, arm in zip(every["stratum"], every["group"], strict=True)]
+        levels: list[Levels] = [
+            (*s, group) for s, group in zip(every["stratum"], every["group"], strict=True)
+        ]
         every["setting"], by = pd.Series(levels, dtype=object), (*columns.by, columns.group)
     rows = sum(map(len, frames))
     frame, lost = every.iloc[:rows], every.iloc[rows:]
@@ -312,7 +314,7 @@ def _answers(runs: RunTable, name: str, comparer: audit.Comparer) -> dict[_Key, 
     pairs, out = list(compared_pairs(runs)), {}
     for pair, (j, estimate) in zip(pairs, audit.judge_pairs(runs, pairs, comparer), strict=True):
         answer = SetAnswer(name, pair.seeds, j.headline, j.p_adjusted, j.word)
-        out[pair.stratum, pair.arm.name, pair.baseline.name] = (answer, estimate)
+        out[pair.stratum, pair.group.name, pair.baseline.name] = (answer, estimate)
     return out
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from seedspread.runs.levels import Levels, arm_name, joined_levels, stratum_name
+from seedspread.runs.levels import Levels, group_name, joined_levels, stratum_name
 from seedspread.stats.groups import Group, Span, are_dependent, are_opposed
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.result import (
@@ -107,14 +107,14 @@ _MOST_ANSWERS = 3
 def warnings(
     twins: Sequence[SameSeedRuns],
     pooled: Headline,
-    arm: Group,
+    group: Group,
     baseline: Group,
     unlike: Sequence[Span],
 ) -> tuple[str, ...]:
     """What a reader should know before using the numbers; `pooled` is the F test of all runs."""
     out = []
     for t in (t for t in twins if are_dependent(t) and not are_opposed(t)):
-        name = arm_name(arm.factor, t.group)
+        name = group_name(group.factor, t.group)
         if 2 * t.identical >= t.seeds:
             out.append(f"{t.identical} of {t.seeds} seeds of {name} have equal values in all blocks: copies")
         elif t.correlation is not None:
@@ -123,23 +123,23 @@ def warnings(
         out = [f"{'; '.join(out)}: seeds are counted, not runs"]
         if pooled.p is not None:
             out[0] += f"; pooling all runs would claim {times(pooled.ratio)}, {p_phrase(pooled.p)}"
-    out += [opposed_runs(t, arm_name(arm.factor, t.group)) for t in twins if are_opposed(t)]
-    if set(arm.cells) != set(baseline.cells):
+    out += [opposed_runs(t, group_name(group.factor, t.group)) for t in twins if are_opposed(t)]
+    if set(group.cells) != set(baseline.cells):
         out.append("the groups were not run in the same blocks, so block and group effects are mixed")
-    for side in (arm, baseline):
+    for side in (group, baseline):
         sizes = [len(v) for v in side.cells.values()]
         if min(sizes) == 1 and len(sizes) > 1:
-            name = arm_name(side.factor, side.name)
+            name = group_name(side.factor, side.name)
             out.append(f"a block of {name} with a single run counts for the means only")
     if unlike:
-        out.append(unlike_sentence(unlike, arm.factor))
+        out.append(unlike_sentence(unlike, group.factor))
     return tuple(out)
 
 
 def unlike_sentence(unlike: Sequence[Span], factor: str) -> str:
     """A warning of cells whose variances are far apart; `factor` is what the groups are levels of."""
     spans = "; ".join(
-        f"the variance of {arm_name(factor, s.group)} goes from {s.low:.3g} "
+        f"the variance of {group_name(factor, s.group)} goes from {s.low:.3g} "
         f"({joined_levels(s.low_block)}) to {s.high:.3g} ({joined_levels(s.high_block)})"
         for s in unlike
     )
@@ -251,7 +251,7 @@ def title_line(audit: AuditResult, c: Comparison) -> str:
 
 def claim(c: Comparison) -> str:
     """The verdict in words: `clamp spreads more across seeds`."""
-    h, name = c.headline, c.arm_name
+    h, name = c.headline, c.group_name
     more = "more" if (h.ratio or 1.0) > 1 else "less"
     if c.word == "NO":
         return f"the spread differs by less than {h.equivalence:g}x, either way"
@@ -269,7 +269,7 @@ def claim(c: Comparison) -> str:
 
 
 def _no_answer(c: Comparison) -> str:
-    flat = [arm_name(c.factor, s.group) for s in c.pooled if s.variance == 0]
+    flat = [group_name(c.factor, s.group) for s in c.pooled if s.variance == 0]
     if len(flat) == 2:
         return "neither group has any spread: all values of each are equal"
     if flat:
@@ -282,7 +282,7 @@ def _no_answer(c: Comparison) -> str:
 
 def _doubt(c: Comparison, doubt: Doubt) -> str:
     if doubt.kind == "seed":
-        return f"seed {doubt.what} of {arm_name(c.factor, doubt.group)} alone accounts for it"
+        return f"seed {doubt.what} of {group_name(c.factor, doubt.group)} alone accounts for it"
     if doubt.kind == "clusters":
         return "only because seeds fall into two clusters, whose rates do not clearly differ"
     return f"not on the {doubt.what} scale (variance {times(doubt.ratio)})"
@@ -293,7 +293,7 @@ def _unlike(c: Comparison, unlike: UnlikeShapes) -> str:
     tighter = "tighter" if unlike.typical_ratio < 1 else "wider"
     said = f"in most seeds it is {tighter} (typical sd {times(unlike.typical_ratio**0.5)})"
     far = [
-        f"{f.below + f.above} of {f.seeds} seeds of {arm_name(c.factor, f.group)} "
+        f"{f.below + f.above} of {f.seeds} seeds of {group_name(c.factor, f.group)} "
         f"{'is' if f.below + f.above == 1 else 'are'} far "
         + ("below" if not f.above else "above" if not f.below else "off")
         for f in unlike.far
@@ -329,7 +329,7 @@ def title_of(c: Comparison) -> str:
     said = {
         "NO": f"the spread differs by less than {h.equivalence:g}x",
         "CAN'T TELL": f"{seed_counts(c.seeds)} do not settle it",
-    }.get(c.word, f"{c.arm_name} spreads {'more' if (h.ratio or 1.0) > 1 else 'less'}")
+    }.get(c.word, f"{c.group_name} spreads {'more' if (h.ratio or 1.0) > 1 else 'less'}")
     return f"{c.word.capitalize()}: {said}, variance {times(h.ratio)} ({ends(h.shown_interval)})"
 
 
@@ -351,7 +351,7 @@ def next_steps(every: Sequence[Comparison]) -> list[str]:
     shown = [c for c in every if c.word == "YES" and c.headline.ratio]
     for c in shown if len(shown) <= _MOST_ANSWERS else ():
         ratio = c.headline.ratio or 1.0
-        wide, narrow = (c.arm_name, c.baseline_name)[:: 1 if ratio > 1 else -1]
+        wide, narrow = (c.group_name, c.baseline_name)[:: 1 if ratio > 1 else -1]
         out.append(
             f"For a mean that is equally sure, {wide} takes about {two(max(ratio, 1 / ratio))} times as many "
             f"seeds as {narrow}."
@@ -375,7 +375,7 @@ def asides(c: Comparison) -> list[tuple[str, str]]:
     """What stands beside a verdict, each with its label: means, power, failures, cautions."""
     out = [("Failures", rates)] if (rates := failure_rates(c)) else []
     if c.means is not None:
-        out.append(("Means", means_sentence(c.arm_name, c.means, c.better)))
+        out.append(("Means", means_sentence(c.group_name, c.means, c.better)))
     if c.detectable is not None:
         enough = seed_counts((max(c.seeds[0], FEWEST_SEEDS), max(c.seeds[1], FEWEST_SEEDS)))
         power = f"{enough} reliably detect only ratios above {two(c.detectable)}"
@@ -410,7 +410,7 @@ def failure_rates(c: Comparison) -> str:
         "censored": "never reached it",
     }[f.kind]
     (x, y), (n, m) = f.failed, f.seeds
-    rates = f"{x} of {n} seeds of {c.arm_name} {what} vs {y} of {m} of {c.baseline_name}"
+    rates = f"{x} of {n} seeds of {c.group_name} {what} vs {y} of {m} of {c.baseline_name}"
     points = ""
     if f.difference.interval is not None:
         points = f", rate {difference(f.difference, 'points', 100)}"
@@ -424,7 +424,7 @@ def failure_rates(c: Comparison) -> str:
 
 def failure_signs(c: Comparison) -> list[str]:
     signs = c.failures.signs if c.failures else ()
-    return ["; ".join(_sign(sign, arm_name(c.factor, sign.group)) for sign in signs) + "."] if signs else []
+    return ["; ".join(_sign(sign, group_name(c.factor, sign.group)) for sign in signs) + "."] if signs else []
 
 
 def means_sentence(name: str, means: Estimate, better: Better) -> str:
@@ -475,7 +475,7 @@ def detail_lines(c: Comparison) -> list[str]:
     """What `--details` adds in words: probabilities, pairs, correlations, test-set noise."""
     h, lines = c.headline, []
     if h.above_1 is not None and h.above_2 is not None and h.shrunken is not None:
-        prior, larger = h.shrunken, f"Probability that {c.arm_name} has the larger variance"
+        prior, larger = h.shrunken, f"Probability that {c.group_name} has the larger variance"
         lines.append(
             f"{larger}: {probability(h.above_1)}; more than twice as large: {probability(h.above_2)}."
         )
@@ -489,7 +489,7 @@ def detail_lines(c: Comparison) -> list[str]:
         count, rate = far.below + far.above, far.interval
         share = f"{count / far.seeds:.0%} ({rate.level:.0%} CI {rate.low:.0%} to {rate.high:.0%})"
         if count:
-            lines.append(f"Far seeds of {arm_name(c.factor, far.group)}: {count} of {far.seeds}, {share}.")
+            lines.append(f"Far seeds of {group_name(c.factor, far.group)}: {count} of {far.seeds}, {share}.")
     lines += failure_signs(c)
     if c.paired_correlation is not None:
         lines.append(
@@ -501,7 +501,7 @@ def detail_lines(c: Comparison) -> list[str]:
 
 
 def noise_lines(c: Comparison) -> list[str]:
-    lines = [f"Test-set noise: {floor_sentence(f, arm_name(c.factor, f.group))}." for f in c.floors]
+    lines = [f"Test-set noise: {floor_sentence(f, group_name(c.factor, f.group))}." for f in c.floors]
     if c.net is not None and c.net.interval is not None:
         first, second = c.floors
         lines.append(
@@ -562,9 +562,9 @@ def plural(by: Sequence[str]) -> str:
     return name if name.endswith("s") else f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
-def forest_arms(forest: Forest, factor: str) -> tuple[str, str]:
+def forest_groups(forest: Forest, factor: str) -> tuple[str, str]:
     """What its groups are called in a sentence."""
-    return arm_name(factor, forest.group), arm_name(factor, forest.baseline)
+    return group_name(factor, forest.group), group_name(factor, forest.baseline)
 
 
 def _place(component: Component | ComponentContrast) -> str:
@@ -715,7 +715,7 @@ def repeated_notes(
     (stratum, group), earlier = next(iter(repeated.items()))
     more = f" (and {len(repeated) - 1} more such)" if len(repeated) > 1 else ""
     return [
-        f"{stratum_name(by, stratum)} has the runs of {arm_name(factor, group)} that "
+        f"{stratum_name(by, stratum)} has the runs of {group_name(factor, group)} that "
         f"{stratum_name(by, earlier)} has{more}: the ratios are not independent, and no average "
         "counts both."
     ]

@@ -195,7 +195,7 @@ class ModelConfig(FrozenConfig):
             is called with `image_shape=(C, H, W)` and those of the last four fields below that it takes, and
             returns an `nn.ModuleList`. A study calls this field `model`.
         image_size: pixels along an image's side, as the dataset has them; height and width if they differ.
-        channels: colour channels, likewise.
+        channels: color channels, likewise.
         patch_size: pixels along a patch's side.
         dim: width of a token.
         depth: number of layers.

@@ -16,7 +16,7 @@ import numpy as np
 from seedspread.cff.advice import Advice, advise, no_evidence
 from seedspread.cff.margins import LossSpec
 from seedspread.errors import SeedspreadError, did_you_mean, printable, require_extra
-from seedspread.render.chart import COLOURS, SYMBOLS, Axis, Chart, Mark, Panel, PlotError
+from seedspread.render.chart import COLORS, SYMBOLS, Axis, Chart, Mark, Panel, PlotError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,8 +172,8 @@ def saturation_chart(frame: "pd.DataFrame") -> Chart:
     for number, (name, rows) in enumerate(frame.dropna(subset="rate").groupby("name", sort=False)):
         x, y = tuple(map(float, rows[time])), tuple(map(float, 100 * rows["rate"]))
         kind: Literal["line", "dots"] = "line" if len(x) > 1 else "dots"
-        colour, symbol = COLOURS[number % len(COLOURS)], number % SYMBOLS
-        marks.append(Mark(kind, _line(str(name)), x, y, colour=colour, symbol=symbol, legend=True))
+        color, symbol = COLORS[number % len(COLORS)], number % SYMBOLS
+        marks.append(Mark(kind, _line(str(name)), x, y, color=color, symbol=symbol, legend=True))
     top = max((y for mark in marks for y in mark.y), default=0.0)
     shares = Axis("Saturated (%)", range=(0.0, max(1.05 * top, 1.0)))
     panel = Panel("", Axis(time.capitalize()), shares, tuple(marks))

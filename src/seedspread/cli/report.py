@@ -186,6 +186,6 @@ def _show(path: Path) -> None:
 
     is_page = path.suffix in (".md", ".ipynb")
     console = Terminal()
-    os.environ.setdefault("LESS", "-FRX")  # colours as colours, and no pager for what fits
+    os.environ.setdefault("LESS", "-FRX")  # colors as colors, and no pager for what fits
     with console.pager(styles=True):
         console.print(Markdown(content) if is_page else Syntax(content, Syntax.guess_lexer(str(path))))

@@ -20,10 +20,10 @@ from seedspread.paper.values import (
     SETTINGS,
     PrintedNumber,
     components,
-    mode_arm,
+    mode_group,
     paper_data,
     printed_numbers,
-    published_arm,
+    published_group,
     published_runs,
     recompute,
     series,
@@ -43,9 +43,9 @@ _COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, "==": operat
 
 def _components(setting: str) -> tuple[float, float, str]:
     """Return the excess variance between seeds under clamp, p of the same-seed noise, and words."""
-    arms = _arms(setting)
-    (clamp, clamp_noise), (subtract, subtract_noise) = map(components, arms)
-    df = [float(np.prod(np.array(a.matrix.shape) - 1)) for a in arms]
+    groups = _groups(setting)
+    (clamp, clamp_noise), (subtract, subtract_noise) = map(components, groups)
+    df = [float(np.prod(np.array(a.matrix.shape) - 1)) for a in groups]
     p = f_p_value(clamp_noise / subtract_noise, (df[0], df[1]))
     computed = (
         f"between seeds {clamp:.3f} (clamp) vs {subtract:.3f} (subtract); same-seed noise "
@@ -56,28 +56,30 @@ def _components(setting: str) -> tuple[float, float, str]:
 
 def training_variance() -> Check:
     found = {f"{s}, {m}": _bounded(s, m) for s in MAIN for m in ("clamp", "subtract")}
-    below = {arm: numbers for arm, numbers in found.items() if numbers[0] <= numbers[1]}
-    listed = "; ".join(f"{arm}: {within:.3f} (bound {bound:.3f})" for arm, (within, bound) in below.items())
+    below = {group: numbers for group, numbers in found.items() if numbers[0] <= numbers[1]}
+    listed = "; ".join(
+        f"{group}: {within:.3f} (bound {bound:.3f})" for group, (within, bound) in below.items()
+    )
     computed = f"within cells {listed}" if below else "every group is above the bound"
     return None if below else True, computed, {"below": "; ".join(below)}
 
 
 def _bounded(setting: str, margin_type: str) -> tuple[float, float]:
     """Return the variance within cells, and the bound a (1 - a) / N of what a test set of N images causes."""
-    arm, images = published_arm(setting, margin_type), int(values(f"test images, {setting}")[0])
-    return arm.within_variance, noise_from_accuracies("", arm.values, images, 100.0).floor
+    group, images = published_group(setting, margin_type), int(values(f"test images, {setting}")[0])
+    return group.within_variance, noise_from_accuracies("", group.values, images, 100.0).floor
 
 
 def fourteen_seeds() -> Check:
     seeds = len({r["seed"] for r in published_runs() if r["setting"] == "cifar10"})
-    r, s = (np.corrcoef(*arm.matrix.T)[0, 1] for arm in _arms("cifar10"))
+    r, s = (np.corrcoef(*group.matrix.T)[0, 1] for group in _groups("cifar10"))
     computed = f"{seeds} seeds; same-seed runs have r = {r:.2f} (clamp), {s:.2f} (subtract)"
     return seeds == 14, computed, {"seeds": seeds}
 
 
 def accuracy_compresses() -> Check:
     """Compare the datasets' subtraction groups: nothing is truncated in them, so that only accuracy acts."""
-    groups = {name: published_arm(name, "subtract") for name in (MAIN[0], *MAIN[2:])}
+    groups = {name: published_group(name, "subtract") for name in (MAIN[0], *MAIN[2:])}
     ten, *others = groups.values()
     found = [robust_ratio(other, ten, pairs=False) for other in others]  # of unlike data
     listed = (f"{n} {g.values.var(ddof=1):.3f} at {g.values.mean():.0f}%" for n, g in groups.items())
@@ -87,27 +89,27 @@ def accuracy_compresses() -> Check:
 
 
 def modes_have_one_variance() -> Check:
-    """Compare direct with detach in every arm that was run in both; equivalence is what is claimed."""
-    pairs = [(mode_arm(arm, "direct"), mode_arm(arm, "detach")) for arm in _BOTH_MODES]
+    """Compare direct with detach in every group that was run in both; equivalence is what is claimed."""
+    pairs = [(mode_group(group, "direct"), mode_group(group, "detach")) for group in _BOTH_MODES]
     ratios = [direct.within_variance / detach.within_variance for direct, detach in pairs]
     p = [f_p_value(ratio, (a.df, b.df)) for ratio, (a, b) in zip(ratios, pairs, strict=True)]
     low, *factorial = (robust_ratio(*pair) for pair in pairs[:3])
     within = [found.within(2) for found in factorial]
     numbers = {"ratios": ratios[1:3], "within": within, "low_ratio": ratios[0], "p": p[0]}
     numbers |= {"adjusted": adjusted([*p])[0], "modelled": low}
-    direct, detach = (arm.within_variance for arm in pairs[0])
+    direct, detach = (group.within_variance for group in pairs[0])
     computed = f"low margin, clamp: {direct:.3f} (direct) vs {detach:.3f} (detach), F test p = {p[0]:.3f}"
     return all((probability or 0.0) >= 0.95 for probability in within), computed, numbers
 
 
 def seeds_separate() -> Check:
     more, noise_p, computed = _components("cifar10")
-    return more > 0 and noise_p > 0.05, computed, {"test": pitman_morgan(*_arms("cifar10"), 0.95)}
+    return more > 0 and noise_p > 0.05, computed, {"test": pitman_morgan(*_groups("cifar10"), 0.95)}
 
 
 def no_effect_on_cifar100() -> Check:
     more, _, computed = _components("cifar100")
-    found = robust_ratio(*_arms("cifar100"))
+    found = robust_ratio(*_groups("cifar100"))
     if found.p is None:
         raise ValueError(found.note)
     turned = "; between seeds it is CIFAR-10 turned round: they differ under subtraction" if more < 0 else ""
@@ -175,7 +177,7 @@ def _numbers(named: dict[str, str | list[str]]) -> dict[str, Any]:
             found[name] = values(what)
             continue
         method, *on = what
-        both = on if on[0] not in SETTINGS else [f"{on[0]}/{arm}" for arm in ("clamp", "subtract")]
+        both = on if on[0] not in SETTINGS else [f"{on[0]}/{group}" for group in ("clamp", "subtract")]
         arrays = [[found[x]] if x in found else values(x) for x in both]
         if method.startswith("each "):
             apply = METHODS[method.removeprefix("each ")]
@@ -330,14 +332,14 @@ class Point:
     text: str
 
 
-def _arms(setting: str) -> tuple[Group, Group]:
-    return published_arm(setting, "clamp"), published_arm(setting, "subtract")
+def _groups(setting: str) -> tuple[Group, Group]:
+    return published_group(setting, "clamp"), published_group(setting, "subtract")
 
 
 @cache
 def paper_ratios() -> dict[str, tuple[RobustRatio, float | None]]:
     """Return the headline of each dataset, and its p value adjusted over the four of them."""
-    found = robust_ratios([_arms(setting) for setting in MAIN])
+    found = robust_ratios([_groups(setting) for setting in MAIN])
     together = adjusted([ratio.p for ratio in found])
     return dict(zip(MAIN, zip(found, together, strict=True), strict=True))
 
@@ -377,17 +379,17 @@ def _judged(setting: str) -> dict[str, str]:
 
 
 def _which_assumption() -> dict[str, Any]:
-    arms = _arms("cifar10")
-    clamp, subtract = map(same_seed_runs, arms)
+    groups = _groups("cifar10")
+    clamp, subtract = map(same_seed_runs, groups)
     if clamp is None or subtract is None:
-        raise ValueError("an arm has one run per seed")
-    ratio = arms[0].within_variance / arms[1].within_variance
-    copies = [effective_df(arm.df, runs_per_seed(arm), 1.0) for arm in arms]
-    counts = (arms[0].df, arms[1].df), (clamp.effective_df, subtract.effective_df), (copies[0], copies[1])
+        raise ValueError("a group has one run per seed")
+    ratio = groups[0].within_variance / groups[1].within_variance
+    copies = [effective_df(group.df, runs_per_seed(group), 1.0) for group in groups]
+    counts = (groups[0].df, groups[1].df), (clamp.effective_df, subtract.effective_df), (copies[0], copies[1])
     within, effective, copied = (f_p_value(ratio, df) for df in counts)
-    first, second = (replace(arm, seeds=np.arange(len(arm.values))) for arm in arms)
-    by_run, by_seed = (p_value(seed_jackknife(*pair, 0.95).p) for pair in ((first, second), arms))
-    unpaired, paired = (p_value(robust_ratio(*arms, pairs=pairs).p) for pairs in (False, True))
+    first, second = (replace(group, seeds=np.arange(len(group.values))) for group in groups)
+    by_run, by_seed = (p_value(seed_jackknife(*pair, 0.95).p) for pair in ((first, second), groups))
+    unpaired, paired = (p_value(robust_ratio(*groups, pairs=pairs).p) for pairs in (False, True))
     cells = [values(f"cifar10/{m}/{s}") for m in ("clamp", "subtract") for s in ("detach", "direct")]
     return {
         "clamp": number(clamp.correlation),
@@ -407,18 +409,18 @@ def _which_assumption() -> dict[str, Any]:
 
 
 def _between_seeds() -> dict[str, Any]:
-    ten, hundred = ([components(arm) for arm in _arms(s)] for s in ("cifar10", "cifar100"))
+    ten, hundred = ([components(group) for group in _groups(s)] for s in ("cifar10", "cifar100"))
     return {"ten": ten, "hundred": hundred}
 
 
 def _dose_response() -> dict[str, Any]:
-    low = robust_ratios([_arms("cifar10-low")])[0]
+    low = robust_ratios([_groups("cifar10-low")])[0]
     cut = 1 - values("cifar10-low/clamp").var() / values("cifar10/clamp").var()
     return {"cut": cut, "low": f"{number(low.ratio)} {between(low.interval)}, p = {p_value(low.p)}"}
 
 
 def _inversion() -> dict[str, Any]:
-    f_p = [f_test(*_arms(setting), 0.95, None, None).p for setting in MAIN]
+    f_p = [f_test(*_groups(setting), 0.95, None, None).p for setting in MAIN]
     tests = {"f_p": p_value(f_p[-1]), "f_adjusted": p_value(adjusted(f_p)[-1])}
     return _judged("fashion-mnist") | tests | {"heterogeneity": p_value(_heterogeneity())}
 

@@ -91,11 +91,11 @@ class PaperSetting(Published):
         table, figure = (SETTINGS[self.name].get(what, {}).get(kind) for what in ("tables", "figures"))
         return f"the paper's Table {table}" if table else f"the paper's Figure {figure}" if figure else ""
 
-    def values(self, kind: str, methods: Sequence[str], *arms: str) -> list[str]:
+    def values(self, kind: str, methods: Sequence[str], *groups: str) -> list[str]:
         table = SETTINGS[self.name]["tables"].get(kind)
         if table is None:
             return ["-"] * len(methods)
-        on = tuple(f"{self.name}/{arm}" for arm in arms)
+        on = tuple(f"{self.name}/{group}" for group in groups)
         return [printed(table, on, method) for method in methods]
 
     def parameters(self) -> RunConfig:
@@ -128,9 +128,9 @@ def _paper_table(
     )
 
 
-def _of_arms(number: int, s: Setting, methods: Sequence[str]) -> list[str]:
+def _of_groups(number: int, s: Setting, methods: Sequence[str]) -> list[str]:
     """Return what a table prints of a setting's two groups, by method."""
-    on = tuple(f"{s.beside.name}/{arm}" for arm in (CHANGED, BASELINE))
+    on = tuple(f"{s.beside.name}/{group}" for group in (CHANGED, BASELINE))
     return [printed(number, on, method) for method in methods]
 
 
@@ -163,16 +163,20 @@ def gradients(settings: Sequence[Setting], name: str) -> Table | None:
     turned = name == "cifar100"
     table, over, under = (12, CHANGED, BASELINE) if turned else (8, BASELINE, CHANGED)
     paper = {
-        arm: LayerBand(series(f"gradient/{name} {arm}").values, series(f"gradient_sd/{name} {arm}").values, 0)
-        for arm in (CHANGED, BASELINE)
+        group: LayerBand(
+            series(f"gradient/{name} {group}").values, series(f"gradient_sd/{name} {group}").values, 0
+        )
+        for group in (CHANGED, BASELINE)
     }
     rows = []
     for layer in range(max(len(profiles[CHANGED].mean), len(paper[CHANGED].mean))):
-        a, b = (profiles[arm].mean[layer : layer + 1] for arm in (over, under))
+        a, b = (profiles[group].mean[layer : layer + 1] for group in (over, under))
         ratio = f"{a[0] / b[0]:.2f}×" if len(a) and len(b) and b[0] else "-"
-        own, stated = ([_with_sd(p[arm], layer) for arm in (CHANGED, BASELINE)] for p in (profiles, paper))
+        own, stated = (
+            [_with_sd(p[group], layer) for group in (CHANGED, BASELINE)] for p in (profiles, paper)
+        )
         margins = [_margins_at(layer, config) for config in (s.parameters[0], paper_config(name))]
-        on = tuple(f"gradient/{name} {arm}" for arm in (over, under))
+        on = tuple(f"gradient/{name} {group}" for group in (over, under))
         quotient = _with_unit(printed(table, on, f"quotient {layer}"), "×")
         rows.append((f"L{layer}", margins[0], *own, ratio, margins[1], *stated, quotient))
     note = "One batch with the final weights, mean ± sd over seeds"
@@ -255,7 +259,7 @@ def dose_response(settings: Sequence[Setting]) -> Table | None:
         c = s.comparisons[0]
         own = (digits(c.pooled[0].variance, 4), digits(c.pooled[1].variance, 4),
                number(c.pooled_test.ratio), p_value(c.pooled_test.p))  # fmt: skip
-        stated = _of_arms(6, s, ("first_variance", "second_variance", "ratio", "f_p"))
+        stated = _of_groups(6, s, ("first_variance", "second_variance", "ratio", "f_p"))
         rows.append((schedules[s.beside.name], *own, *stated))
     names = ("clamp variance", "subtract variance", "ratio", "F test, p")
     note = (
@@ -290,7 +294,7 @@ def datasets(settings: Sequence[Setting]) -> Table | None:
         stated = (
             printed(9, ("batch", f"classes/{name}"), about["pairs"]),
             "-" if name == "fashion-mnist" else f"{series(f'car/{car}').values[0]:.1f}%",
-            *_of_arms(9, s, ("first_mean", "ratio")),
+            *_of_groups(9, s, ("first_mean", "ratio")),
             "-",
         )
         rows.append((about["title"], str(about["classes"]), *own, *stated))
@@ -319,9 +323,9 @@ def sweep(settings: Sequence[Setting]) -> Table | None:
         own = (str(c.pooled[0].n), digits(c.pooled[0].mean, 1), digits(c.pooled[0].variance, 3),
                digits(c.pooled[1].variance, 3), number(ratio),
                "-" if ratio is None else "inverted" if ratio < 1 else "elevated",
-               *(failed.get(arm, "none") for arm in (CHANGED, BASELINE)))  # fmt: skip
+               *(failed.get(group, "none") for group in (CHANGED, BASELINE)))  # fmt: skip
         methods = ("first_size", "first_mean", "first_variance", "second_variance", "ratio")
-        rows.append((about["level"], *own, *_of_arms(15, s, methods), about["pattern"], "-", "-"))
+        rows.append((about["level"], *own, *_of_groups(15, s, methods), about["pattern"], "-", "-"))
     names = ("n", "clamp accuracy (%)", "clamp variance", "subtract variance", "ratio", "pattern",
              "clamp seeds failed", "subtract seeds failed")  # fmt: skip
     note = "Where runs fail to train, a ratio of variances measures how often they fail"
@@ -378,7 +382,7 @@ class PaperReport(Extension):
         """Return the paper's comparison on its datasets: each once, all of one size, none sequential."""
         sizes: dict[tuple[str, str], dict[str, Setting]] = {}
         for s in settings:
-            compared = len(s.arms) == 2 and all(s.of(arm) for arm in s.arms) and s.sequential is None
+            compared = len(s.groups) == 2 and all(s.of(group) for group in s.groups) and s.sequential is None
             if s.beside.name in MAIN and compared:
                 sizes.setdefault((s.scale.size, s.scale.remark), {}).setdefault(s.beside.name, s)
         return list(max(sizes.values(), key=len, default={}).values())

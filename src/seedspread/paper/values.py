@@ -87,7 +87,7 @@ def values(name: str) -> Floats:
 
 
 @cache
-def published_arm(setting: str, margin_type: str) -> Group:
+def published_group(setting: str, margin_type: str) -> Group:
     """Return the accuracies of a margin type; stability modes are blocks."""
     rows = [r for r in published_runs() if (r["setting"], r["margin_type"]) == (setting, margin_type)]
     modes = sorted({r["stability"] for r in rows})
@@ -100,9 +100,9 @@ def published_arm(setting: str, margin_type: str) -> Group:
     )
 
 
-def mode_arm(arm: str, mode: str) -> Group:
-    """Return the accuracies of an arm, such as `cifar10/clamp`, in one stability mode, by seed."""
-    accuracies = values(f"{arm}/{mode}")
+def mode_group(group: str, mode: str) -> Group:
+    """Return the accuracies of a group, such as `cifar10/clamp`, in one stability mode, by seed."""
+    accuracies = values(f"{group}/{mode}")
     return Group(mode, accuracies, np.zeros(len(accuracies), int), np.arange(len(accuracies)))
 
 
@@ -172,14 +172,14 @@ def _bootstrap_ends(x: tuple[float, ...], y: tuple[float, ...]) -> tuple[float, 
     return float(low), float(high)
 
 
-def components(arm: Group) -> tuple[float, float]:
+def components(group: Group) -> tuple[float, float]:
     """The variance between seeds and that of runs of one seed, where every seed was run in every block.
 
     From the two mean squares of a balanced analysis of variance, block means taken out: the first, not cut
     off at zero, is unbiased and comes out negative where seeds differ by less than their runs do.
     """
-    n, blocks = arm.matrix.shape
-    centred = arm.matrix - arm.matrix.mean(axis=0)
+    n, blocks = group.matrix.shape
+    centred = group.matrix - group.matrix.mean(axis=0)
     seeds = centred.mean(axis=1)
     between = blocks * (seeds**2).sum() / (n - 1)
     noise = ((centred - seeds[:, None]) ** 2).sum() / ((n - 1) * (blocks - 1))

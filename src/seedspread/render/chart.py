@@ -15,9 +15,9 @@ from seedspread.render.table import spreadsheet_cell
 
 Kind = Literal["dots", "line", "band", "interval", "rule"]
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart, on white and on black.
+# Okabe and Ito's colors, which color-blind readers can tell apart, on white and on black.
 # The two palest are darker than theirs, to be seen on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A66F00", "#2C8FC9")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A66F00", "#2C8FC9")
 GREY = "#888888"
 # Of ratios and their intervals, which belong to no group.
 NEUTRAL = "#4d4d4d"
@@ -51,7 +51,7 @@ class Mark:
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     labels: tuple[str, ...] = ()
-    colour: str = GREY
+    color: str = GREY
     symbol: int = 0
     legend: bool = False
 
@@ -128,7 +128,7 @@ def floats(values: ArrayLike) -> tuple[float, ...]:
     return tuple(np.asarray(values, dtype=float).ravel().tolist())
 
 
-def ordered_colour(i: int, n: int) -> str:
+def ordered_color(i: int, n: int) -> str:
     """Return the color of the i-th of n things that have an order, from dark to light."""
     return _ORDERED[round(i * (len(_ORDERED) - 1) / max(n - 1, 1))]
 

@@ -144,24 +144,24 @@ def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
     # `meta` ties a trace to its entry in the legend, whatever the name holds.
     common: dict[str, Any] = {"type": "scatter", "name": html.escape(mark.name), "meta": mark.name}
     if mark.kind == "band":
-        red, green, blue = (int((mark.colour or GREY)[i : i + 2], 16) for i in (1, 3, 5))
+        red, green, blue = (int((mark.color or GREY)[i : i + 2], 16) for i in (1, 3, 5))
         return common | {
             "x": _numbers((*mark.x, *reversed(mark.x))),
             "y": _numbers((*mark.high, *reversed(mark.low))),
             "fill": "toself",
             "fillcolor": f"rgba({red},{green},{blue},0.18)",
-            "line": {"width": 0, "color": mark.colour},
+            "line": {"width": 0, "color": mark.color},
             "mode": "lines",
             "hoverinfo": "skip",
         }
     common |= {"x": _numbers(mark.x), "y": _numbers(mark.y)}
     if mark.kind == "rule":
-        line = {"color": mark.colour, "width": 1.2, "dash": "dash"}
+        line = {"color": mark.color, "width": 1.2, "dash": "dash"}
         return common | {"mode": "lines", "line": line, "hoverinfo": "skip"}
-    marker = {"color": mark.colour, "size": 8, "symbol": _SYMBOLS[mark.marker]}
+    marker = {"color": mark.color, "size": 8, "symbol": _SYMBOLS[mark.marker]}
     hover = {"text": [_lines(text) for text in mark.labels], "hovertemplate": "%{text}<extra></extra>"}
     if mark.kind == "line":
-        shape = {"color": mark.colour, "width": 2}
+        shape = {"color": mark.color, "width": 2}
         mode = "lines+markers" if mark.has_markers else "lines"
         return common | hover | {"mode": mode, "line": shape, "marker": marker | {"size": 6}}
     if mark.kind == "interval":
@@ -179,7 +179,7 @@ def _bars(mark: Mark, axis: Axis) -> dict[str, Any]:
     over = [min(h, high) - x for x, h in zip(mark.x, mark.high, strict=True)]
     under = [x - max(lo, low) for x, lo in zip(mark.x, mark.low, strict=True)]
     bars = {"type": "data", "symmetric": False, "array": _numbers(over), "arrayminus": _numbers(under)}
-    return {"error_x": bars | {"color": mark.colour, "thickness": 2, "width": 5}}
+    return {"error_x": bars | {"color": mark.color, "thickness": 2, "width": 5}}
 
 
 def _numbers(values: tuple[float, ...] | list[float]) -> list[float | None]:

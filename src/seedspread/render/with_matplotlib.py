@@ -124,7 +124,7 @@ def _entry(mark: Mark) -> Line2D:
     marker = _MARKERS[mark.marker] if mark.has_markers else ""
     is_band = mark.kind == "band"
     return Line2D(
-        [], [], color=mark.colour, markersize=4, marker=marker, label=plain(mark.name),
+        [], [], color=mark.color, markersize=4, marker=marker, label=plain(mark.name),
         linestyle=_LINES.get(mark.kind, ""), linewidth=7 if is_band else 1.3,
         alpha=0.35 if is_band else 1.0,
     )  # fmt: skip
@@ -163,19 +163,19 @@ def _draw_mark(axes: Axes, mark: Mark, axis: Axis) -> None:
     marker = _MARKERS[mark.marker]
     x, y = np.array(mark.x, dtype=float), np.array(mark.y, dtype=float)
     if mark.kind == "band":
-        axes.fill_between(x, mark.low, mark.high, color=mark.colour, alpha=0.18, linewidth=0)
+        axes.fill_between(x, mark.low, mark.high, color=mark.color, alpha=0.18, linewidth=0)
     elif mark.kind == "rule":
-        axes.plot(x, y, color=mark.colour, linewidth=0.8, linestyle="--")
+        axes.plot(x, y, color=mark.color, linewidth=0.8, linestyle="--")
     elif mark.kind == "line":
         axes.plot(
-            x, y, color=mark.colour, linewidth=1.3, marker=marker if mark.has_markers else "", markersize=3
+            x, y, color=mark.color, linewidth=1.3, marker=marker if mark.has_markers else "", markersize=3
         )
     elif mark.kind == "interval":
         low, high = axis.range or (-np.inf, np.inf)
         axes.hlines(
-            y, np.maximum(mark.low, low), np.minimum(mark.high, high), color=mark.colour, linewidth=1.5
+            y, np.maximum(mark.low, low), np.minimum(mark.high, high), color=mark.color, linewidth=1.5
         )
-        axes.plot(x, y, marker, color=mark.colour, markersize=4.5)
+        axes.plot(x, y, marker, color=mark.color, markersize=4.5)
     else:
         is_inside = mark.symbol not in BEYOND  # an arrow stands on the edge
-        axes.plot(x, y, marker, color=mark.colour, markersize=3.5, alpha=0.85, clip_on=is_inside)
+        axes.plot(x, y, marker, color=mark.color, markersize=3.5, alpha=0.85, clip_on=is_inside)

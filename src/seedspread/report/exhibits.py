@@ -11,10 +11,10 @@ from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.charts import (
     Dots,
     Line,
-    arm_marks,
-    arms_axis,
-    arms_of,
     axis_title,
+    group_marks,
+    groups_axis,
+    groups_of,
     levels_of,
     lines_panel,
 )
@@ -32,29 +32,29 @@ def spread_chart(s: Setting) -> Chart | None:
     """Draw every run, means and ±1 sd bands; beside them the ratios with their intervals."""
     if not s.runs:
         return None
-    axis = replace(arms_axis([s.arm_title(arm) for arm in s.in_order]), title=s.group)
+    axis = replace(groups_axis([s.group_title(group) for group in s.in_order]), title=s.group)
     marks: list[Mark] = []
     means = []
-    for i, (arm, runs) in enumerate((arm, s.of(arm)) for arm in s.in_order):
+    for i, (group, runs) in enumerate((group, s.of(group)) for group in s.in_order):
         if not runs:
             continue
         values = [r.value for r in runs]
         spread = f", from {min(values):.4g} to {max(values):.4g}" if len(values) > 1 else ""
-        means.append(f"{s.arm_title(arm)}: {len(values)} runs, mean {np.mean(values):.4g}{spread}")
-        summary = next((p for c in s.comparisons for p in c.pooled if p.group == arm), None)
+        means.append(f"{s.group_title(group)}: {len(values)} runs, mean {np.mean(values):.4g}{spread}")
+        summary = next((p for c in s.comparisons for p in c.pooled if p.group == group), None)
         mean, sd = (summary.mean, summary.sd) if summary else (float(np.mean(values)), None)
         dots = [
             Dots(s.block_title(block), [r.value for r in own], tuple(map(s.label, own)))
-            for block, own in ((block, s.of(arm, block)) for block in s.blocks)
+            for block, own in ((block, s.of(group, block)) for block in s.blocks)
         ]
-        marks += arm_marks(s.arm_title(arm), i, s.colour(arm), mean, sd, dots)
+        marks += group_marks(s.group_title(group), i, s.color(group), mean, sd, dots)
     panels = [Panel("Every run", axis, Axis(axis_title(s.metric)), tuple(marks))]
     caption = "Each mark is one run; lines are means, bands ±1 standard deviation."
     alt = f"{s.metric.label} of every run by group. {'; '.join(means)}."
     if drawn := [c for c in s.comparisons if c.headline.shown_interval]:
         intervals = [c.headline.shown_interval for c in drawn]
-        alone = f"{arms_of(drawn[0])}\n{times(drawn[0].headline.ratio)} ({ends(intervals[0])})"
-        lines = [Line.of(c.headline, arms_of(c) if len(drawn) > 1 else "") for c in drawn]
+        alone = f"{groups_of(drawn[0])}\n{times(drawn[0].headline.ratio)} ({ends(intervals[0])})"
+        lines = [Line.of(c.headline, groups_of(c) if len(drawn) > 1 else "") for c in drawn]
         title = "" if len(drawn) > 1 else alone
         panels.append(lines_panel(lines, f"Variance ratio ({levels_of(intervals)} CI)", title))
         adjusted = _adjusted(drawn)
@@ -98,16 +98,16 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
     lines = [
         Line.of(
             c.headline,
-            f"{s.name}\n{arms_of(c)}, {seed_counts(c.seeds)}",
+            f"{s.name}\n{groups_of(c)}, {seed_counts(c.seeds)}",
             GREY if c.failures else NEUTRAL,
             f"{s.title}\n{_ratio_words(c)}\np = {p_value(c.p_adjusted)}",
             ("runs fail or form two clusters" if c.failures else "all runs succeed") if failing else "",
         )
         for s, c in drawn
     ]
-    arms = {c.arm_name for _, c in drawn}
+    groups = {c.group_name for _, c in drawn}
     one = len({c.group for _, c in drawn}) == 1
-    compared = arms_of(c) if one else f"each {s.group} over {c.baseline_name}"
+    compared = groups_of(c) if one else f"each {s.group} over {c.baseline_name}"
     metric = "" if s.metric.name == "accuracy" else f" ({s.metric.title or s.metric.name})"
     ratios = "; ".join(f"{s.name}, {_ratio_words(c)}" for s, c in drawn)
     level = levels_of(c.headline.shown_interval for _, c in drawn)
@@ -117,7 +117,7 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
     return Chart(
         chart_id,
         "Variance ratios",
-        f"Right of 1, {arms.pop() if len(arms) == 1 else f'the {s.group} named first'} spreads more than "
+        f"Right of 1, {groups.pop() if len(groups) == 1 else f'the {s.group} named first'} spreads more than "
         f"{c.baseline_name}; left of 1, less. An interval ({level}) that contains 1 leaves the direction "
         f"{' '.join(['open.', *accounted])}",
         f"Variance ratios with their intervals ({level}). {ratios}.",
@@ -134,7 +134,7 @@ def _adjusted(comparisons: Sequence[Comparison]) -> str:
 
 
 def _ratio_words(c: Comparison) -> str:
-    return f"{arms_of(c)}: {number(c.headline.ratio)} {between(c.headline.shown_interval)}"
+    return f"{groups_of(c)}: {number(c.headline.ratio)} {between(c.headline.shown_interval)}"
 
 
 def digits(value: float | None, places: int) -> str:
@@ -198,7 +198,7 @@ def _summaries(
     unit, shown = s.metric.unit_suffix, s.metric.digits
     rows = []
     for c in summaries:
-        head = (s.arm_title(c.group), s.block_title(c.block))[: len(heads)]
+        head = (s.group_title(c.group), s.block_title(c.block))[: len(heads)]
         name = "/".join(filter(None, (c.group, joined_levels(c.block))))
         own = (str(c.n), shown(c.mean, 2), shown(c.sd, 3), shown(c.variance, 4))
         rows.append((*head, *own, *s.beside.values(kind, ("size", "mean", "sd", "variance"), name)))
@@ -223,14 +223,14 @@ def per_seed(s: Setting) -> Table | None:
     extra = max(0, max((len(values) for values in published.values()), default=0) - len(seeds))
     rows: list[tuple[str, ...]] = []
     muted = set()
-    for arm in s.in_order:
+    for group in s.in_order:
         for block in s.blocks:
-            runs = {r.seed: r for r in s.of(arm, block)}
+            runs = {r.seed: r for r in s.of(group, block)}
             if not runs:
                 continue
-            name = s.condition(arm, block)
+            name = s.condition(group, block)
             rows.append((name, *(_shown(s, runs.get(x)) for x in seeds), *["-"] * extra))
-            printed = published.get((arm, joined_levels(block)))
+            printed = published.get((group, joined_levels(block)))
             if printed:
                 muted.add(len(rows))
                 values = [*printed, *["-"] * len(seeds)][: len(seeds) + extra]
@@ -244,8 +244,8 @@ def per_seed(s: Setting) -> Table | None:
 
 def folders(s: Setting) -> Table | None:
     """Return a line per run with the name of its folder in the store."""
-    runs = [run for arm in s.in_order for run in s.of(arm) if run.key]
-    rows = tuple((s.condition(r.arm, r.block), r.seed, _shown(s, r), r.key) for r in runs)
+    runs = [run for group in s.in_order for run in s.of(group) if run.key]
+    rows = tuple((s.condition(r.group, r.block), r.seed, _shown(s, r), r.key) for r in runs)
     columns = tuple(map(Column, ("condition", "seed", s.metric.label, "folder")))
     return Table(f"{s.id}-folders", f"Folders: {s.name}", columns, rows) if rows else None
 
@@ -260,7 +260,7 @@ def ratios_table(data: ReportData) -> Table | None:
     if not pairs:
         return None
     rows = [
-        (s.name, f"{c.arm_name} vs {c.baseline_name}", two(c.headline.ratio),
+        (s.name, f"{c.group_name} vs {c.baseline_name}", two(c.headline.ratio),
          ends(c.headline.shown_interval), p_value(c.p_adjusted), c.word,
          " and ".join(dict.fromkeys(map(str, c.seeds))), *map(mean_and_sd, c.pooled))
         for s, c in pairs

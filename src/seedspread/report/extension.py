@@ -9,10 +9,10 @@ from typing import Any
 
 from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.errors import SeedspreadError
-from seedspread.render.chart import COLOURS, Chart
+from seedspread.render.chart import COLORS, Chart
 from seedspread.render.table import Table
 from seedspread.report.layers import LayerBand, LayerBands, RunLayers, read_layers
-from seedspread.runs.levels import Levels, arm_name, block_name, in_order
+from seedspread.runs.levels import Levels, block_name, group_name, in_order
 from seedspread.runs.metrics import Metric
 from seedspread.runs.plugins import load_plugin, plugins
 from seedspread.runs.store import RunState, State
@@ -80,8 +80,8 @@ class Published:
         """Return its table or figure of that kind, `the paper's Table 5`; empty if there is none."""
         return ""
 
-    def values(self, kind: str, methods: Sequence[str], *arms: str) -> list[str]:
-        """Return what it prints of these arms (`clamp`, `clamp/detach`), by method; a dash if nothing."""
+    def values(self, kind: str, methods: Sequence[str], *groups: str) -> list[str]:
+        """Return what it prints of these groups (`clamp`, `clamp/detach`), by method; a dash if nothing."""
         return ["-"] * len(methods)
 
     def parameters(self) -> Any:
@@ -89,7 +89,7 @@ class Published:
         return None
 
     def runs(self) -> Mapping[tuple[str, str], Sequence[str]]:
-        """Return every run that it prints, by arm and block; under no block those of its first one."""
+        """Return every run that it prints, by group and block; under no block those of its first one."""
         return {}
 
 
@@ -158,7 +158,7 @@ class Point:
         row: the run as a row of a table to audit.
     """
 
-    arm: str
+    group: str
     block: Levels
     seed: str
     value: float
@@ -170,18 +170,18 @@ class Point:
 
 @dataclass(frozen=True)
 class Setting:
-    """One place where arms are compared: a study, a table, or one level of the factors they are audited by.
+    """One place where groups are compared: a study, a table, or one level of the factors they are audited by.
 
     Attributes:
         title: distinct from that of every other setting of the report.
         name: shorter than the title, without the study if that is clear.
         study: names of the studies that share the setting, joined; empty for a table.
-        arms: levels of `group`, the baseline last.
+        groups: levels of `group`, the baseline last.
         block_factors: factors in which a seed is run again.
         why: reason why there is no comparison.
         parameters: those of its cells, as the package of its runner reads them.
-        profiles: `rate` and `gradient` by arm, with the final weights.
-        curves: `rate` and `gradient` by arm, over training.
+        profiles: `rate` and `gradient` by group, with the final weights.
+        curves: `rate` and `gradient` by group, over training.
         levels: factors and levels that distinguish it from the other settings of its study.
         crashed: a row for each run that ended with an error of its own.
         sequential: stopping rule and interim looks of a sequential study.
@@ -191,7 +191,7 @@ class Setting:
     title: str
     name: str
     study: str
-    arms: tuple[str, ...]
+    groups: tuple[str, ...]
     group: str
     block_factors: tuple[str, ...]
     metric: Metric
@@ -211,11 +211,11 @@ class Setting:
 
     @property
     def in_order(self) -> list[str]:
-        """Return the arms as tables and figures list them: numbers in their order."""
-        return in_order(self.arms)
+        """Return the groups as tables and figures list them: numbers in their order."""
+        return in_order(self.groups)
 
-    def arm_title(self, arm: str) -> str:
-        return arm_name(self.group, arm)
+    def group_title(self, group: str) -> str:
+        return group_name(self.group, group)
 
     @property
     def block(self) -> str:
@@ -225,13 +225,13 @@ class Setting:
     def block_title(self, block: Levels) -> str:
         return block_name(self.block_factors, block)
 
-    def condition(self, arm: str, block: Levels) -> str:
+    def condition(self, group: str, block: Levels) -> str:
         """`clamp, detach`."""
-        return ", ".join(part for part in (self.arm_title(arm), self.block_title(block)) if part)
+        return ", ".join(part for part in (self.group_title(group), self.block_title(block)) if part)
 
     def label(self, run: Point) -> str:
         """Return the hover text of a run."""
-        lines = [f"{self.condition(run.arm, run.block)}, seed {run.seed}", f"{run.value:.4g}"]
+        lines = [f"{self.condition(run.group, run.block)}, seed {run.seed}", f"{run.value:.4g}"]
         lines += [f"run {run.key}"] if run.key else []
         lines += ["collapsed"] if run.collapsed else []
         return "\n".join(lines)
@@ -248,14 +248,14 @@ class Setting:
     def blocks(self) -> tuple[Levels, ...]:
         return tuple(dict.fromkeys(run.block for run in self.runs))
 
-    def of(self, arm: str, block: Levels | None = None) -> list[Point]:
-        """Return the runs of an arm, by seed."""
-        runs = [r for r in self.runs if r.arm == arm and block in (None, r.block)]
+    def of(self, group: str, block: Levels | None = None) -> list[Point]:
+        """Return the runs of a group, by seed."""
+        runs = [r for r in self.runs if r.group == group and block in (None, r.block)]
         return sorted(runs, key=lambda r: (r.seed.isdigit() and int(r.seed), r.seed, r.block))
 
-    def colour(self, arm: str) -> str:
-        """Return the color of an arm in every figure; the baseline has the first."""
-        return COLOURS[self.arms[::-1].index(arm) % len(COLOURS)]
+    def color(self, group: str) -> str:
+        """Return the color of a group in every figure; the baseline has the first."""
+        return COLORS[self.groups[::-1].index(group) % len(COLORS)]
 
     @property
     def counts(self) -> Counter[State]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from seedspread.render.chart import COLOURS, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_colour
+from seedspread.render.chart import COLORS, Axis, Chart, Mark, Panel, floats, log_ticks, ordered_color
 from seedspread.runs.files import UNREADABLE
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.metrics import rate_from_histogram, rates_from_histograms
@@ -136,7 +136,7 @@ def _history(run: RunFolder, margins: tuple[float, ...]) -> tuple[NDArray[np.int
 
 @dataclass(frozen=True)
 class LayerBand(MeanAndSd):
-    """Mean and sd over seeds of a quantity of one arm: `(L,)` by layer, or `(E, L)` at the epochs `(E,)`.
+    """Mean and sd over seeds of a quantity of one group: `(L,)` by layer, or `(E, L)` at the epochs `(E,)`.
 
     `would_be` is whether nothing was clamped, so that rates are what the margins would cut.
     """
@@ -145,31 +145,31 @@ class LayerBand(MeanAndSd):
     epochs: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
-# By quantity, `rate` or `gradient`, and arm.
+# By quantity, `rate` or `gradient`, and group.
 LayerBands = dict[str, dict[str, LayerBand]]
 
 
-def layer_bands(runs: "Sequence[Point]", arms: Sequence[str]) -> tuple[LayerBands, LayerBands]:
+def layer_bands(runs: "Sequence[Point]", groups: Sequence[str]) -> tuple[LayerBands, LayerBands]:
     """Return the bands with the final weights and those over training.
 
-    Runs with other layers or epochs than the first of their arm are left out.
+    Runs with other layers or epochs than the first of their group are left out.
     """
     final: LayerBands = {"rate": {}, "gradient": {}}
     training: LayerBands = {"rate": {}, "gradient": {}}
-    for arm in arms:
-        measured = [(r.seed, r.layers) for r in runs if r.arm == arm and r.layers is not None]
+    for group in groups:
+        measured = [(r.seed, r.layers) for r in runs if r.group == group and r.layers is not None]
         if not measured:
             continue
         would_be = not all(x.clamps for _, x in measured)
         epochs = measured[0][1].epochs
         alike = [(seed, x) for seed, x in measured if np.array_equal(x.epochs, epochs)]
-        final["rate"][arm] = _band([(seed, x.rate) for seed, x in measured], would_be)
-        final["gradient"][arm] = _band([(seed, x.gradient) for seed, x in measured], would_be)
-        training["rate"][arm] = _band([(seed, x.rates) for seed, x in alike], would_be, epochs)
-        training["gradient"][arm] = _band([(seed, x.gradients) for seed, x in alike], would_be, epochs)
-    for by_arm in (*final.values(), *training.values()):
-        for arm in [arm for arm, band in by_arm.items() if not band.mean.size]:  # it was not logged
-            del by_arm[arm]
+        final["rate"][group] = _band([(seed, x.rate) for seed, x in measured], would_be)
+        final["gradient"][group] = _band([(seed, x.gradient) for seed, x in measured], would_be)
+        training["rate"][group] = _band([(seed, x.rates) for seed, x in alike], would_be, epochs)
+        training["gradient"][group] = _band([(seed, x.gradients) for seed, x in alike], would_be, epochs)
+    for by_group in (*final.values(), *training.values()):
+        for group in [group for group, band in by_group.items() if not band.mean.size]:  # it was not logged
+            del by_group[group]
     return final, training
 
 
@@ -199,14 +199,14 @@ def profile_chart(data: "ReportData", s: "Setting") -> Chart | None:
     """Draw rates, gradient norms and the accuracy of probes by layer, with the final weights."""
     rates, norms, probes = s.profiles.get("rate", {}), s.profiles.get("gradient", {}), _probe_bands(s)
     lines = [
-        _profile_marks(_rate_name(s.arm_title(arm), p), p, s.colour(arm), i + 3 * p.would_be, _PER_CENT)
-        for i, (arm, p) in enumerate(rates.items())
+        _profile_marks(_rate_name(s.group_title(group), p), p, s.color(group), i + 3 * p.would_be, _PER_CENT)
+        for i, (group, p) in enumerate(rates.items())
     ]
     for extension in data.extensions:
         for name, band in extension.further_rates(s, data.settings).items():
-            lines.append(_profile_marks(name, band, COLOURS[2], 2, _PER_CENT))
+            lines.append(_profile_marks(name, band, COLORS[2], 2, _PER_CENT))
     norm_lines, probe_lines = (
-        [_profile_marks(s.arm_title(a), p, s.colour(a), i, times) for i, (a, p) in enumerate(bands.items())]
+        [_profile_marks(s.group_title(a), p, s.color(a), i, times) for i, (a, p) in enumerate(bands.items())]
         for bands, times in ((norms, 1), (probes, _PER_CENT))
     )
     drawn = (
@@ -238,15 +238,15 @@ def profile_chart(data: "ReportData", s: "Setting") -> Chart | None:
 def _probe_bands(s: "Setting") -> dict[str, LayerBand]:
     """Return the accuracy of a linear probe on each layer's features by group, if every layer has one."""
     out = {}
-    for arm in s.arms:
-        probed = [(r.seed, np.array(r.layers.probes)) for r in s.of(arm) if r.layers]
+    for group in s.groups:
+        probed = [(r.seed, np.array(r.layers.probes)) for r in s.of(group) if r.layers]
         if probed and min(len(accuracies) for _, accuracies in probed) > 1:
-            out[arm] = _band(probed, would_be=False)
+            out[group] = _band(probed, would_be=False)
     return out
 
 
-def _rate_name(arm: str, band: LayerBand) -> str:
-    return f"{arm} (if clamped)" if band.would_be else arm
+def _rate_name(group: str, band: LayerBand) -> str:
+    return f"{group} (if clamped)" if band.would_be else group
 
 
 def _norm_axis(lines: Sequence[Sequence[Mark]]) -> Axis:
@@ -256,7 +256,7 @@ def _norm_axis(lines: Sequence[Sequence[Mark]]) -> Axis:
 
 
 def _marks(
-    name: str, x: Sequence[float], mean: Floats, sd: Floats | None, labels: Iterable[str], colour: str,
+    name: str, x: Sequence[float], mean: Floats, sd: Floats | None, labels: Iterable[str], color: str,
     symbol: int, *, positive: bool,
 ) -> list[Mark]:  # fmt: skip
     """Return a line and its band of ±1 sd.
@@ -264,18 +264,18 @@ def _marks(
     A norm is positive: its band ends at a tenth of the mean, on a logarithmic axis. A share ends at 100%.
     """
     at, ys = floats(x), floats(mean)
-    line = Mark("line", name, at, ys, labels=tuple(labels), colour=colour, symbol=symbol, legend=True)
+    line = Mark("line", name, at, ys, labels=tuple(labels), color=color, symbol=symbol, legend=True)
     if sd is None:
         return [line]
     low = np.maximum(mean - sd, mean / 10 if positive else 0)
     high = mean + sd if positive else np.minimum(mean + sd, _PER_CENT)
-    return [Mark("band", name, at, ys, floats(low), floats(high), colour=colour), line]
+    return [Mark("band", name, at, ys, floats(low), floats(high), color=color), line]
 
 
-def _profile_marks(name: str, p: LayerBand, colour: str, symbol: int, times: float) -> list[Mark]:
+def _profile_marks(name: str, p: LayerBand, color: str, symbol: int, times: float) -> list[Mark]:
     mean, sd = times * p.mean, None if p.sd is None else times * p.sd
     labels = (f"{name}\nlayer {i}: {m:.4g}" for i, m in enumerate(mean))
-    return _marks(name, range(len(mean)), mean, sd, labels, colour, symbol, positive=times == 1)
+    return _marks(name, range(len(mean)), mean, sd, labels, color, symbol, positive=times == 1)
 
 
 def _in_words(panels: Sequence[Panel]) -> str:
@@ -292,11 +292,14 @@ def _curve_chart(s: "Setting", quantity: str, curves: Mapping[str, LayerBand]) -
     """Draw rates, or gradient norms, over training: a line per layer, with the band over seeds."""
     rate = quantity == "rate"
     times = _PER_CENT if rate else 1
-    marks = {arm: _curve_marks(c, times) for arm, c in curves.items()}
+    marks = {group: _curve_marks(c, times) for group, c in curves.items()}
     # One scale for all panels, so that they can be compared by eye.
     axis = Axis(_RATE, range=(0, 102)) if rate else _norm_axis(list(marks.values()))
-    names = {arm: _rate_name(s.arm_title(arm), c) if rate else s.arm_title(arm) for arm, c in curves.items()}
-    panels = [Panel(names[arm], Axis("Epoch"), axis, own) for arm, own in marks.items()]
+    names = {
+        group: _rate_name(s.group_title(group), c) if rate else s.group_title(group)
+        for group, c in curves.items()
+    }
+    panels = [Panel(names[group], Axis("Epoch"), axis, own) for group, own in marks.items()]
     return Chart(
         f"{s.id}-{quantity}-over-training",
         f"{'Clamp activation rate' if rate else 'Gradient norms'} over training: {s.name}",
@@ -311,8 +314,8 @@ def _curve_marks(c: LayerBand, times: float) -> tuple[Mark, ...]:
     marks: list[Mark] = []
     depth = c.mean.shape[1]
     for layer in range(depth):
-        name, colour = f"layer {layer}", ordered_colour(layer, depth)
+        name, color = f"layer {layer}", ordered_color(layer, depth)
         mean, sd = times * c.mean[:, layer], None if c.sd is None else times * c.sd[:, layer]
         labels = (f"{name}, epoch {e}\n{m:.4g}" for e, m in zip(c.epochs, mean, strict=True))
-        marks += _marks(name, list(c.epochs), mean, sd, labels, colour, layer, positive=times == 1)
+        marks += _marks(name, list(c.epochs), mean, sd, labels, color, layer, positive=times == 1)
     return tuple(sorted(marks, key=lambda mark: mark.kind == "line"))  # bands behind all lines

@@ -79,7 +79,7 @@ def load_table(
 
 def _setting_of_table(result: AuditResult, stratum: Levels, path: Path) -> Setting:
     strips = [s for s in result.values if s.stratum == stratum]
-    arms = tuple(s.group for s in strips if s.group != result.baseline)
+    groups = tuple(s.group for s in strips if s.group != result.baseline)
     comparisons = tuple(c for c in result.comparisons if c.stratum == stratum)
     name = stratum_name(result.by, stratum) if stratum else path.stem
     return Setting(
@@ -87,7 +87,7 @@ def _setting_of_table(result: AuditResult, stratum: Levels, path: Path) -> Setti
         title=name,
         name=name,
         study="",
-        arms=(*arms, result.baseline) if result.baseline else arms,
+        groups=(*groups, result.baseline) if result.baseline else groups,
         group=result.group,
         block_factors=result.blocks,
         metric=result.metric,
@@ -164,7 +164,7 @@ def _shown_once(settings: list[Setting]) -> list[Setting]:
     """Show the same comparison of the same runs in two studies once, under both names."""
     unique: dict[tuple[object, ...], Setting] = {}
     for s in settings:
-        comparison = (frozenset(s.states), s.group, s.arms, s.block, s.metric.name)
+        comparison = (frozenset(s.states), s.group, s.groups, s.block, s.metric.name)
         first = unique.setdefault(comparison, s)
         if first is not s:
             studies = f"{first.study}, {s.study}"
@@ -216,7 +216,7 @@ def levels_compared(cells: Sequence[RecordedCell], spec: AuditSpec | None) -> tu
 
 
 def _share_runs(cells: Sequence[RecordedCell], spec: AuditSpec | None) -> bool:
-    """Return whether arms have a run in common, so that they cannot be compared."""
+    """Return whether groups have a run in common, so that they cannot be compared."""
     if spec is None:
         return False
     runs: dict[str, set[str]] = {}
@@ -257,7 +257,7 @@ def _finished(
         if isinstance(layers, str):
             problems.append(layers)
         point = Point(
-            arm=level_name(cell.levels[spec.group]) if spec else cell.title,
+            group=level_name(cell.levels[spec.group]) if spec else cell.title,
             block=tuple(level_name(cell.levels[block]) for block in spec.blocks) if spec else (),
             seed=str(run.seed),
             value=scaled[name],
@@ -287,8 +287,8 @@ def _drafts(
         points = [point for point in runs if _stratum(study, point.row) == stratum]
         partial = any("partial" in str(point.row["dataset"]) for point in points)
         published = extension.published(cells, spec, metric.name, partial)
-        arms = levels_compared(cells, spec)
-        profiles, curves = layer_bands(points, arms)
+        groups = levels_compared(cells, spec)
+        profiles, curves = layer_bands(points, groups)
         levels = tuple(extension.level(name, level_name(cells[0].levels[name])) for name in strata(spec))
         label = setting_name(levels)
         several = [metric.name] if spec is not None and len(spec.values) > 1 else []
@@ -299,7 +299,7 @@ def _drafts(
             title=f"{name} ({study.name})" if with_study else name,
             name=name,
             study=study.name,
-            arms=arms,
+            groups=groups,
             group=spec.group if spec else "",
             block_factors=spec.blocks if spec else (),
             metric=metric,
@@ -374,7 +374,7 @@ def _judge_together(
             for row in (*(point.row for point in s.runs), *s.crashed)
         )  # fmt: skip
         try:
-            metric, baseline = family[0].metric, family[0].arms[-1]
+            metric, baseline = family[0].metric, family[0].groups[-1]
             across = audit(frame, value, group, baseline, block, by="dataset", metric=metric)
         except TableError:
             return None, {}

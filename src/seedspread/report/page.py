@@ -74,8 +74,8 @@ def _caveats(data: ReportData) -> Iterator[str]:
         counts = s.counts
         total, crashed = sum(counts.values()), len(s.crashed)
         open_ = sum(n for state, n in counts.items() if state not in (*FINISHED, "failed"))
-        by_arm = Counter(r.arm for r in s.runs)
-        finished = listed([f"{by_arm[arm]} of {s.arm_title(arm)}" for arm in s.in_order])
+        by_group = Counter(r.group for r in s.runs)
+        finished = listed([f"{by_group[group]} of {s.group_title(group)}" for group in s.in_order])
         if s.why:
             yield f"{s.title}: {s.why}{f' ({open_} runs to go)' if open_ else ''}."
         elif open_:
@@ -114,9 +114,9 @@ def _counted(pairs: list[Row]) -> Sequence[tuple[str, str]]:
     audits = [s.audit for s, _ in pairs]
     if audits and audits[0] is not None and all(audit is audits[0] for audit in audits):
         return counted(audits[0])
-    one = len({(c.arm_name, c.baseline_name) for _, c in pairs}) == 1
+    one = len({(c.group_name, c.baseline_name) for _, c in pairs}) == 1
     return counted_verdicts(
-        [(s.name if one else f"{s.name}: {c.arm_name} vs {c.baseline_name}", c) for s, c in pairs]
+        [(s.name if one else f"{s.name}: {c.group_name} vs {c.baseline_name}", c) for s, c in pairs]
     )
 
 

@@ -42,15 +42,15 @@ def stratum_name(factors: Sequence[str], levels: Levels) -> str:
     return setting_name(zip(factors, levels, strict=True))
 
 
-def arm_name(factor: str, level: str) -> str:
-    """An arm in a sentence: `clamp`, but `depth = 2` and `dropout = true`: a value alone says nothing."""
+def group_name(factor: str, level: str) -> str:
+    """A group in a sentence: `clamp`, but `depth = 2` and `dropout = true`: a value alone says nothing."""
     speaks = as_number(level) is None and level.lower() not in ("true", "false", "yes", "no", "none")
     return level if speaks or not factor else f"{factor} = {level}"
 
 
 def block_name(factors: Sequence[str], levels: Levels) -> str:
     """Return a block in a sentence: `detach`, `batch = 32`; empty if there is none."""
-    return ", ".join(map(arm_name, factors, levels))
+    return ", ".join(map(group_name, factors, levels))
 
 
 def as_number(level: object) -> float | None:

@@ -103,13 +103,14 @@ class Dense:
         """Return the likelihood and V; no eigenvalues, which take ten times as long if threads compete."""
         n = len(self.contrasts)
         variance = (theta @ self.matrices.reshape(self.size, -1)).reshape(-1, n, n)
-        mean = np.trace(variance, axis1=1, axis2=2)[:, None] / n
-        variance = variance + _RIDGE * np.maximum(mean, 1e-300)[:, :, None] * np.eye(n)
+        mean = np.maximum(np.trace(variance, axis1=1, axis2=2)[:, None] / n, 1e-300)
+        variance = variance + _RIDGE * mean[:, :, None] * np.eye(n)
         lower = np.linalg.cholesky(variance)
         pivots = np.diagonal(lower, axis1=1, axis2=2) ** 2
         impossible = (pivots <= 100 * _RIDGE * mean).any(axis=1)
         along = np.linalg.solve(lower, np.broadcast_to(self.contrasts[:, None], (len(theta), n, 1)))
-        value = -0.5 * (np.log(pivots).sum(axis=1) + (along**2).sum(axis=(1, 2)))
+        with np.errstate(over="ignore"):  # an impossible V: how large depends on the processor's rounding
+            value = -0.5 * (np.log(pivots).sum(axis=1) + (along**2).sum(axis=(1, 2)))
         if self.df:
             noise = theta[:, -1]
             impossible |= noise <= 0

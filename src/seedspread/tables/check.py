@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.errors import did_you_mean, spoken
-from seedspread.runs.levels import arm_name, joined_levels, level_name, several, stratum_name
+from seedspread.runs.levels import group_name, joined_levels, level_name, several, stratum_name
 from seedspread.runs.metrics import Better, is_metric_name, is_until, metric_of
 from seedspread.tables.columns import (
     FOLDS,
@@ -377,7 +377,7 @@ def _named(rows: pd.DataFrame, table: Table, columns: Columns) -> str:
     names = []
     for row in rows.head(_MOST_NAMED).to_dict("records"):
         stratum, block = stratum_name(columns.by, row["stratum"]), joined_levels(row["block"])
-        cell = filter(None, (stratum, arm_name(columns.group, row["group"]), block))
+        cell = filter(None, (stratum, group_name(columns.group, row["group"]), block))
         names.append(f"{', '.join(cell)}, seed {row['seed_name']}")
     return "; ".join([*names, *["..."] * (len(rows) > _MOST_NAMED)])
 

@@ -58,14 +58,14 @@ def test_every_pipeline_and_every_order_of_jitter() -> None:
 
 def test_hue_of_all_kinds_of_colours() -> None:
     values = torch.arange(0, 256, 5, dtype=torch.uint8)
-    colours = torch.cartesian_prod(values, values, values).T.reshape(1, 3, len(values) ** 2, -1)
+    colors = torch.cartesian_prod(values, values, values).T.reshape(1, 3, len(values) ** 2, -1)
     for step in (-127, -26, 0, 1, 127):
         turn = torch.tensor([step / 255 + 1e-4 * (step > 0) - 1e-4 * (step < 0)])
-        constants = fused._colors(3, colours.device)
-        padded = torch.nn.functional.pad(colours, (0, 0, 0, 0, 0, 1), value=1).float()
+        constants = fused._colors(3, colors.device)
+        padded = torch.nn.functional.pad(colors, (0, 0, 0, 0, 0, 1), value=1).float()
         steps = (turn * 255).to(torch.int64)[:, None, None, None]
         shifted = fused._shifted_hue(padded, padded[:, :3], steps, constants)
-        assert torch.equal(shifted.to(torch.uint8), pixels.hue(colours, turn))
+        assert torch.equal(shifted.to(torch.uint8), pixels.hue(colors, turn))
 
 
 def loader(steps: tuple[Step, ...] = HARD, device: str = "cpu") -> Loader:

@@ -18,7 +18,7 @@
     return plotlyReady;
   }
 
-  /* Colours of the page, for figures. */
+  /* Colors of the page, for figures. */
   function themed(layout) {
     const style = getComputedStyle(document.body);
     const of = (name) => style.getPropertyValue(name).trim();
@@ -72,7 +72,7 @@
       button.setAttribute("aria-pressed", String(!figure.hiddenNames.has(button.dataset.name)));
       button.classList.toggle("alone", figure.alone === button.dataset.name);
     }
-    /* The entries that a trace belongs to: its own, or, of an arm's mean and band, those of all its cells. */
+    /* The entries that a trace belongs to: its own, or, of a group's mean and band, those of all its cells. */
     const entries = (trace) => buttons.map((b) => b.dataset.name)
       .filter((name) => name === trace.meta || (trace.meta && name.startsWith(trace.meta + ", ")));
     for (const panel of figure.querySelectorAll(".panel")) {
@@ -108,10 +108,10 @@
     figure.alone = kept[figure.id]?.alone ?? null;
   }
 
-  /* Some colours have another of their kind for a dark page. */
+  /* Some colors have another of their kind for a dark page. */
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
   function tinted(traces, dark) {
-    const of = (colour) => (dark && data.dark[colour]) || colour;
+    const of = (color) => (dark && data.dark[color]) || color;
     const glass = (hex) => `rgba(${[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)).join(",")},0.18)`;
     return structuredClone(traces).map((trace) => {
       if (trace.line?.color) trace.line.color = of(trace.line.color);
@@ -124,8 +124,8 @@
   function tint(figure, dark) {
     const chart = data.charts[figure.dataset.chart];
     figure.querySelectorAll(".legend button").forEach((button) => {
-      const colour = (dark && data.dark[button.dataset.colour]) || button.dataset.colour;
-      button.style.setProperty("--colour", colour);
+      const color = (dark && data.dark[button.dataset.color]) || button.dataset.color;
+      button.style.setProperty("--color", color);
     });
     figure.querySelectorAll(".panel").forEach((panel, i) => {
       const traces = tinted(chart.panels[i].data, dark);
@@ -174,7 +174,7 @@
     charts().forEach((figure) => watcher.observe(figure));
   }
 
-  /* Colours and widths; without a width, a panel is as wide as its place. */
+  /* Colors and widths; without a width, a panel is as wide as its place. */
   function retheme(width) {
     for (const figure of charts()) {
       if (figure.dataset.drawn !== "yes") continue;
