@@ -1,4 +1,4 @@
-"""Images of another shape: Fashion-MNIST as it is, 28 x 28 grey, beside its 32 x 32 form in colour."""
+"""Images of another shape: Fashion-MNIST as it is, 28 x 28 grey, beside its 32 x 32 form in color."""
 
 import gzip
 from pathlib import Path

@@ -40,7 +40,7 @@ def test_what_the_data_contradict_is_not_met() -> None:
 
 
 def test_no_test_claims_to_be_free_of_the_shape() -> None:
-    """Unlike shapes in the two arms are taken for a ratio by all of them."""
+    """Unlike shapes in the two groups are taken for a ratio by all of them."""
     found = results(None, None)
     assert "like shape" in found["seed_jackknife"].assumes
     assert not any("assumption about" in test.why for test in found.values())

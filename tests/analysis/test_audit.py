@@ -219,7 +219,7 @@ def test_a_picture_without_a_ratio_says_so(tmp_path: Path) -> None:
     assert "no ratio with an interval" in (tmp_path / "a.svg").read_text()
 
 
-def test_arms_keep_their_colours_over_comparisons() -> None:
+def test_groups_keep_their_colors_over_comparisons() -> None:
     values = {"old": [1.0, 2, 4], "new": [1.0, 3, 9], "newer": [2.0, 2.5, 4]}
     panels = audit_chart(audit(table(values), "value", "group", "old")).panels
     colors = {(m.name, m.color) for m in panels[0].marks if m.x}
@@ -372,7 +372,7 @@ def test_a_comparison_alone_is_a_row_and_a_figure_of_its_ratios() -> None:
     assert len(comparison.plot().axes) == 1
 
 
-def test_three_arms_without_a_baseline_are_drawn_in_three_colours() -> None:
+def test_three_groups_without_a_baseline_are_drawn_in_three_colors() -> None:
     rng = np.random.default_rng(0)
     result = audit(table({g: list(rng.normal(size=6)) for g in "abc"}), "value", "group")
     marks = [m for panel in audit_chart(result).panels for m in panel.marks if m.kind == "dots" and m.x]

@@ -166,7 +166,7 @@ def test_what_cannot_be_compared_is_refused_in_a_line(tables: Any, options: Any,
 
 
 def test_what_cannot_be_tested_is_said() -> None:
-    """An arm of one run has no spread, and one whose runs are all equal none either."""
+    """A group of one run has no spread, and one whose runs are all equal none either."""
     single = OLD[(OLD["arm"] == "b") | (OLD["seed"] == 0)]
     flat = OLD.assign(score=OLD["score"].where(OLD["arm"] == "b", 0.8))
     for table in (single, flat):

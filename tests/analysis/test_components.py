@@ -50,7 +50,7 @@ def test_the_same_bytes_in_every_form() -> None:
     assert "| clamp: between seeds | 0.896 |" in one.to_markdown()
     assert "clamp: between seeds & 0.896 &" in one.to_latex()
     rows = one.to_frame()
-    assert len(rows) == sum(len(arm.components) for stratum in one.strata for arm in stratum.groups)
+    assert len(rows) == sum(len(group.components) for stratum in one.strata for group in stratum.groups)
     assert rows["component"][0] == "seed"
     assert rows["variance"][0] == one.strata[0].groups[0].components[0].variance
 
@@ -65,8 +65,8 @@ def crossed() -> pd.DataFrame:
 def test_streams_are_crossed_random_factors() -> None:
     """Balanced and without repeats: the analysis of variance of two crossed factors."""
     table = crossed()
-    (arm,) = components(table, "loss", source=["init", "order"]).strata[0].groups
-    assert arm.group == "all runs"
+    (group,) = components(table, "loss", source=["init", "order"]).strata[0].groups
+    assert group.group == "all runs"
     cube = table["loss"].to_numpy().reshape(6, 5)
     rows, columns = cube.mean(axis=1) - cube.mean(), cube.mean(axis=0) - cube.mean()
     noise = ((cube - cube.mean() - rows[:, None] - columns) ** 2).sum() / 20
@@ -75,8 +75,8 @@ def test_streams_are_crossed_random_factors() -> None:
         "order": (6 * (columns**2).sum() / 4 - noise) / 6,
         "noise": noise,
     }
-    assert {c.key: c.variance for c in arm.components} == pytest.approx(expected, rel=1e-6)
-    assert "do only together counts as noise" in arm.note
+    assert {c.key: c.variance for c in group.components} == pytest.approx(expected, rel=1e-6)
+    assert "do only together counts as noise" in group.note
 
 
 def stored(driven: dict[str, list[float]], whole: list[float] | None = None) -> pd.DataFrame:
@@ -93,17 +93,17 @@ def stored(driven: dict[str, list[float]], whole: list[float] | None = None) -> 
 def test_runs_of_a_store_know_which_streams_were_driven(tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
     init, order = rng.normal(0, 5, 8), rng.normal(0, 1, 8)
-    (arm,) = components(stored({"init": list(init), "order": list(order)}), "score").strata[0].groups
-    assert {c.key: c.variance for c in arm.components} == pytest.approx(
+    (group,) = components(stored({"init": list(init), "order": list(order)}), "score").strata[0].groups
+    assert {c.key: c.variance for c in group.components} == pytest.approx(
         {"init": init.var(ddof=1), "order": order.var(ddof=1)}, rel=1e-5
     )
     stored({"init": list(init), "order": list(order)}).to_csv(tmp_path / "runs.csv", index=False)
     (read,) = components(tmp_path / "runs.csv", "score").strata[0].groups  # whose cells are empty texts
-    assert [c.variance for c in read.components] == pytest.approx([c.variance for c in arm.components])
+    assert [c.variance for c in read.components] == pytest.approx([c.variance for c in group.components])
     # Where all streams have one seed there is one component, whatever they are called.
-    (arm,) = components(stored({}, list(init)), "score").strata[0].groups
-    assert arm.components == ()
-    assert arm.total == pytest.approx(init.var(ddof=1))
+    (group,) = components(stored({}, list(init)), "score").strata[0].groups
+    assert group.components == ()
+    assert group.total == pytest.approx(init.var(ddof=1))
 
 
 def test_a_store_with_every_stream_alone_and_together_tells_its_noise() -> None:
@@ -117,22 +117,22 @@ def test_a_store_with_every_stream_alone_and_together_tells_its_noise() -> None:
 
     alone = {name: [run(**{name: k}) for k in range(1, 11)] for name in streams}
     together = [run(**dict.fromkeys(streams, k)) for k in range(1, 11)]
-    (arm,) = components(stored(alone, together), "score").strata[0].groups
-    found = {c.key: c.variance for c in arm.components}
+    (group,) = components(stored(alone, together), "score").strata[0].groups
+    found = {c.key: c.variance for c in group.components}
     assert 0.05**2 / 3 < found.pop("noise") < 0.05**2 * 3
     assert found == pytest.approx({n: effects[n][1:].var(ddof=1) for n in streams}, rel=0.05)
-    assert "assuming that the sources add up" in arm.note
+    assert "assuming that the sources add up" in group.note
 
 
 def test_runs_that_vary_the_probe_alone_have_no_noise() -> None:
     """Alone they have a total, which is all the probe's; beside others they add what they have."""
     rng = np.random.default_rng(7)
     init, probe = list(rng.normal(0, 3, 8)), list(rng.normal(0, 1, 8))
-    (arm,) = components(stored({"probe": probe}), "score").strata[0].groups
-    assert arm.total == pytest.approx(np.var(probe, ddof=1))
-    assert "no same-seed noise among them" in arm.note
-    (arm,) = components(stored({"init": init, "probe": probe}), "score").strata[0].groups
-    assert {c.key: c.variance for c in arm.components} == pytest.approx(
+    (group,) = components(stored({"probe": probe}), "score").strata[0].groups
+    assert group.total == pytest.approx(np.var(probe, ddof=1))
+    assert "no same-seed noise among them" in group.note
+    (group,) = components(stored({"init": init, "probe": probe}), "score").strata[0].groups
+    assert {c.key: c.variance for c in group.components} == pytest.approx(
         {"init": np.var(init, ddof=1), "probe": np.var(probe, ddof=1)}, rel=1e-5
     )
 
@@ -141,21 +141,21 @@ def test_runs_that_vary_the_probe_alone_have_no_noise() -> None:
 def test_a_stream_that_makes_no_difference_has_no_variance(stream: str) -> None:
     rng = np.random.default_rng(7)
     init, same = list(rng.normal(0, 3, 8)), [1.0, 1.0, 1.0]
-    (arm,) = components(stored({"init": init, stream: same}), "score").strata[0].groups
-    assert arm.total == pytest.approx(np.var(init, ddof=1))
-    assert (arm.runs, arm.seeds) == (11, 11)
-    assert f"runs that vary {stream} alone hardly differ" in arm.note
+    (group,) = components(stored({"init": init, stream: same}), "score").strata[0].groups
+    assert group.total == pytest.approx(np.var(init, ddof=1))
+    assert (group.runs, group.seeds) == (11, 11)
+    assert f"runs that vary {stream} alone hardly differ" in group.note
     augment = list(rng.normal(0, 1, 8))
-    (arm,) = components(stored({"init": init, "augment": augment, stream: same}), "score").strata[0].groups
-    assert {c.key: c.variance for c in arm.components} == pytest.approx(
+    (group,) = components(stored({"init": init, "augment": augment, stream: same}), "score").strata[0].groups
+    assert {c.key: c.variance for c in group.components} == pytest.approx(
         {"init": np.var(init, ddof=1), "augment": np.var(augment, ddof=1), stream: 0.0}, rel=1e-5
     )
-    assert f"runs that vary {stream} alone hardly differ" in arm.sentence
+    assert f"runs that vary {stream} alone hardly differ" in group.sentence
     # Beside whole seeds, in which it cannot be told from what the others do together.
-    (arm,) = components(stored({"init": init, stream: same}, [*augment, 0.5]), "score").strata[0].groups
-    assert all(np.isfinite(c.variance) for c in arm.components)
-    (arm,) = components(stored({"init": init, stream: augment}, same), "score").strata[0].groups
-    assert all(np.isfinite(c.variance) for c in arm.components)
+    (group,) = components(stored({"init": init, stream: same}, [*augment, 0.5]), "score").strata[0].groups
+    assert all(np.isfinite(c.variance) for c in group.components)
+    (group,) = components(stored({"init": init, stream: augment}, same), "score").strata[0].groups
+    assert all(np.isfinite(c.variance) for c in group.components)
 
 
 def test_runs_of_several_encoders_have_their_noise() -> None:
@@ -164,26 +164,26 @@ def test_runs_of_several_encoders_have_their_noise() -> None:
     seeds = np.repeat(np.arange(1, 9), 2)
     fixed = pd.DataFrame({"seed": seeds, "seeds.run": seeds, "seeds.probe": 0, "b": ["x", "y"] * 8})
     fixed["score"] = rng.normal(0, 2, 9)[seeds] + rng.normal(0, 1, 16)
-    (arm,) = components(fixed, "score", block="b").strata[0].groups
-    assert [c.key for c in arm.components] == ["init + order + augment", "noise"]
-    assert "no same-seed noise" not in arm.note
+    (group,) = components(fixed, "score", block="b").strata[0].groups
+    assert [c.key for c in group.components] == ["init + order + augment", "noise"]
+    assert "no same-seed noise" not in group.note
     alone = stored({"init": list(rng.normal(0, 3, 8)), "probe": list(rng.normal(0, 0.3, 8))})
     shifted = alone.assign(score=alone["score"] + rng.normal(0, 0.5, 16))
     both = pd.concat([alone.assign(b="x"), shifted.assign(b="y")], ignore_index=True)
-    (arm,) = components(both, "score", block="b").strata[0].groups
-    assert arm.components[0].key == "init"
-    assert arm.components[0].share > 0.5
+    (group,) = components(both, "score", block="b").strata[0].groups
+    assert group.components[0].key == "init"
+    assert group.components[0].share > 0.5
 
 
 def test_a_store_that_has_only_begun_is_split_as_far_as_it_goes() -> None:
-    (arm,) = components(stored({"probe": [3.0, 3.1, 3.2]}, [4.0]), "score").strata[0].groups
-    assert arm.total == pytest.approx(0.01)
+    (group,) = components(stored({"probe": [3.0, 3.1, 3.2]}, [4.0]), "score").strata[0].groups
+    assert group.total == pytest.approx(0.01)
     rng = np.random.default_rng(9)
     tiny = stored(
         {"init": list(rng.normal(size=6)), "order": list(rng.normal(size=6)), "probe": [0.1 + 0.2, 0.3, 0.3]}
     )
-    (arm,) = components(tiny, "score").strata[0].groups
-    assert {c.key: c.variance for c in arm.components}["probe"] == 0
+    (group,) = components(tiny, "score").strata[0].groups
+    assert {c.key: c.variance for c in group.components}["probe"] == 0
 
 
 def test_missing_runs_are_left_out_and_said() -> None:

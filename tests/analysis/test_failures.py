@@ -119,7 +119,7 @@ def test_one_outlier_and_rounded_values_are_no_clusters() -> None:
 
 
 def crashing() -> pd.DataFrame:
-    """Eight seeds in two arms; of a, seed 1 has no value, and seed 2 has one in a second row."""
+    """Eight seeds in two groups; of a, seed 1 has no value, and seed 2 has one in a second row."""
     rows = [("a", s, v) for s, v in enumerate(SOUND)] + [("b", s, v + 0.5) for s, v in enumerate(SOUND)]
     table = pd.DataFrame(rows, columns=["arm", "seed", "accuracy"])
     table.loc[1, "accuracy"] = np.nan

@@ -49,7 +49,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rates(audit: dict[str, Any]) -> dict[str, list[tuple[int, int]]]:
-    """By arm: (failed, seeds) of it and of the baseline."""
+    """By group: (failed, seeds) of it and of the baseline."""
     found = {c["group"]: c["failures"] for c in audit["comparisons"]}
     return {arm: [*zip(f["failed"], f["seeds"], strict=True)] if f else [] for arm, f in found.items()}
 

@@ -46,11 +46,11 @@ def test_ratios_are_those_of_the_runs() -> None:
         runs = found.runs
         for name, level in zip(spec.strata, c.stratum, strict=True):
             runs = runs[runs[name] == level]
-        arm, baseline = (runs.loc[runs[spec.group] == level, "accuracy"] for level in (c.group, c.baseline))
-        assert c.pooled[0].sd == pytest.approx(100 * np.std(arm, ddof=1))
+        group, baseline = (runs.loc[runs[spec.group] == level, "accuracy"] for level in (c.group, c.baseline))
+        assert c.pooled[0].sd == pytest.approx(100 * np.std(group, ddof=1))
         assert c.pooled[1].sd == pytest.approx(100 * np.std(baseline, ddof=1))
         if not spec.blocks:
-            assert c.headline.raw_ratio == pytest.approx(np.var(arm, ddof=1) / np.var(baseline, ddof=1))
+            assert c.headline.raw_ratio == pytest.approx(np.var(group, ddof=1) / np.var(baseline, ddof=1))
         assert c.headline.interval is not None
         assert c.headline.ratio is not None
         assert c.headline.interval.low < c.headline.ratio < c.headline.interval.high
@@ -66,21 +66,21 @@ def test_rate_and_outcome_is_pearsons_correlation() -> None:
     for one in found:
         margin, first, *special = one.group.split(", ")
         positives, rule = (name if name in special else default for name, default in usual.items())
-        arm = runs[
+        group = runs[
             (runs["dataset"] == one.dataset)
             & (runs["objective.margin_type"] == margin)
             & (runs["objective.margin_first"] == float(first))
             & (runs["objective.positives"] == positives)
             & (runs["training.rule"] == rule)
         ]
-        expected = stats.pearsonr(arm["mean_clamp_activation_rate.0"], arm["accuracy"]).statistic
+        expected = stats.pearsonr(group["mean_clamp_activation_rate.0"], group["accuracy"]).statistic
         assert one.correlation.r == pytest.approx(expected)
-        assert one.correlation.seeds == len(arm)
+        assert one.correlation.seeds == len(group)
     assert len(found) >= 5
 
 
 def test_how_ratios_change_is_what_the_audits_say() -> None:
-    """Of independent strata Cochran's Q is its square; with a shared baseline it is the arm's own ratio."""
+    """Of independent strata Cochran's Q is its square; with a shared baseline it is the group's own ratio."""
     changed = {found.study.name: (found, one) for found, _ in audited() if (one := change(found)) is not None}
     found, one = changed["dose"]
     assert found.audit is not None

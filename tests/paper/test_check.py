@@ -212,17 +212,17 @@ def test_figures_that_others_found(claim: str, figures: tuple[str, ...]) -> None
 @pytest.mark.parametrize("margin_type", ["clamp", "subtract"])
 def test_components_are_those_of_the_intraclass_correlation(setting: str, margin_type: str) -> None:
     """ICC(3,1) is the share of the variance that is between seeds; together they are the cells' variance."""
-    arm = published_group(setting, margin_type)
-    between, noise = components(arm)
-    assert between / (between + noise) == pytest.approx(intraclass_correlation(arm.matrix)[0])
-    assert between + noise == pytest.approx(arm.within_variance)
+    group = published_group(setting, margin_type)
+    between, noise = components(group)
+    assert between / (between + noise) == pytest.approx(intraclass_correlation(group.matrix)[0])
+    assert between + noise == pytest.approx(group.within_variance)
 
 
 def test_components_of_a_made_table() -> None:
     """Seed effects -1, 0, 1 (variance 1) and noise of +-0.1 that no seed or block has on average."""
-    arm = published_group("cifar10", "clamp")
+    group = published_group("cifar10", "clamp")
     made = replace(
-        arm,
+        group,
         values=np.array([-1.1, 0.2, 0.9, -0.9, -0.2, 1.1]),
         blocks=np.array([0, 0, 0, 1, 1, 1]),
         seeds=np.array([0, 1, 2, 0, 1, 2]),
@@ -232,9 +232,9 @@ def test_components_of_a_made_table() -> None:
 
 
 def test_the_arms_are_the_published_values() -> None:
-    arm = published_group("cifar10", "clamp")
-    assert arm.block_names == (("detach",), ("direct",))
-    assert arm.cells[1].tolist() == values("cifar10/clamp/direct").tolist()
+    group = published_group("cifar10", "clamp")
+    assert group.block_names == (("detach",), ("direct",))
+    assert group.cells[1].tolist() == values("cifar10/clamp/direct").tolist()
 
 
 def test_the_answer_rests_on_the_headline_and_gives_each_step() -> None:

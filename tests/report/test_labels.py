@@ -77,8 +77,8 @@ def test_every_question_has_a_figure_of_its_own_whose_rows_name_the_baseline(tmp
         "Variance ratio, layer_local over end_to_end",
     ]
     assert len(set(axes)) == 2
-    for chart, arms in zip(pictures, ("clamp over subtract", "layer_local over end_to_end"), strict=True):
-        assert all(arms in name for _, name in chart.panels[0].y.ticks)
+    for chart, groups in zip(pictures, ("clamp over subtract", "layer_local over end_to_end"), strict=True):
+        assert all(groups in name for _, name in chart.panels[0].y.ticks)
 
 
 def test_each_group_has_its_average_over_settings(tmp_path: Path) -> None:

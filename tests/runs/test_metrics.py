@@ -154,7 +154,7 @@ def test_a_name_tells_the_direction(names: str, better: str | None) -> None:
 
 
 def losses(name: str = "loss") -> pd.DataFrame:
-    """Two arms of 12 seeds; three runs of the first have a high value."""
+    """Two groups of 12 seeds; three runs of the first have a high value."""
     rng = np.random.default_rng(0)
     values = np.concatenate([rng.normal(0.5, 0.01, 9), rng.normal(2.3, 0.01, 3), rng.normal(0.5, 0.01, 12)])
     return pd.DataFrame({name: values, "arm": ["a"] * 12 + ["b"] * 12, "seed": [*range(12)] * 2})

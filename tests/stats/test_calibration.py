@@ -98,7 +98,7 @@ def test_secondary_statistics_have_a_row_per_condition() -> None:
 
 
 def test_pairs_that_share_their_tails_are_wide_together() -> None:
-    """Squares of two arms correlate as the one factor makes them, and each arm has variance 1."""
+    """Squares of two groups correlate as the one factor makes them, and each group has variance 1."""
     for name in ("t5", "contaminated"):
         values, _ = draw(COMMON, alike(name), 20, 1.0, 5000, np.random.default_rng(5))
         x, y = values[:, :, 0, 0].ravel(), values[:, :, 1, 0].ravel()

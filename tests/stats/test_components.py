@@ -218,7 +218,7 @@ def test_ends_of_a_contrast_are_where_both_arms_together_drop_by_the_quantile() 
     best = np.array([c.variances[i] for i in (0, 1) for c in found.components])
 
     def drop(ratio: float, difference: float) -> float:
-        """Twice the fall where the first arm's seeds have ratio * the second's + difference."""
+        """Twice the fall where the first group's seeds have ratio * the second's + difference."""
 
         def fall(logs: Floats) -> float:
             noise, second, other = np.exp(logs)

@@ -69,7 +69,7 @@ def test_with_normal_tails_and_pairs_it_is_pitman_and_morgans(n: int, correlatio
 def test_with_normal_tails_and_blocks_it_is_what_inverse_wishart_draws_give(
     n: int, b: int, paired: bool
 ) -> None:
-    """Seeds' means and contrasts have scatter matrices of their own; their variances add up to the arm's."""
+    """Seeds' means and contrasts have scatter matrices of their own; their sum is the group's variance."""
     rng = np.random.default_rng(n + b)
     values = (
         rng.normal(size=(n, 2, b)) + rng.normal(size=(n, 2, 1)) * [[1.0], [0.3]] + rng.normal(size=(n, 1, 1))
@@ -89,7 +89,7 @@ def test_with_normal_tails_and_blocks_it_is_what_inverse_wishart_draws_give(
 
 
 def test_with_heavy_tails_it_is_near_brute_force_integration() -> None:
-    """Unpaired: the means and scales of the arms, each on a fine grid of its own."""
+    """Unpaired: the means and scales of the groups, each on a fine grid of its own."""
     x, y, nu, step = (
         np.array([0.3, -0.8, 0.1, 4.0, 0.9, -0.2]),
         np.array([0.2, 0.5, -0.1, 0.4, -0.6, 0.0]),
@@ -201,7 +201,7 @@ def test_correlated_pairs_narrow_the_interval() -> None:
     assert apart.high / apart.low > 2 * paired.high / paired.low
 
 
-def test_a_seed_in_one_arm_only_counts_for_its_arm() -> None:
+def test_a_seed_in_one_group_only_counts_for_its_group() -> None:
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=6), rng.normal(size=30)
     few, many = robust_ratio(group_of(x), group_of(y[:6])), robust_ratio(group_of(x), group_of(y))
@@ -210,7 +210,7 @@ def test_a_seed_in_one_arm_only_counts_for_its_arm() -> None:
 
 
 def test_the_pairs_of_an_incomplete_design_are_found() -> None:
-    """Twelve seeds, four of them in one arm only: nearly as sharp as the eight pairs alone."""
+    """Twelve seeds, four of them in one group only: nearly as sharp as the eight pairs alone."""
     rng = np.random.default_rng(6)
     y = rng.normal(size=12)
     x = 3 * y[:8] + 0.1 * rng.normal(size=8)

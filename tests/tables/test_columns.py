@@ -248,14 +248,14 @@ def test_arms_are_what_plain_filters_give(rows: list[tuple[Any, ...]]) -> None:
     found = groups_by_stratum(runs)
     assert [level for (level,), _ in found] == list(dict.fromkeys(table["by"]))
     codes = dict(zip(table["seed"].astype(str), runs.frame["seed"], strict=True))
-    for (level,), arms in found:
+    for (level,), groups in found:
         piece = table[table["by"] == level]
-        assert {arm.name for arm in arms} == set(piece["g"])
-        for arm in arms:
-            own = piece[piece["g"] == arm.name]
-            assert list(arm.values) == list(own["v"])
-            assert [arm.block_names[code][0] for code in arm.blocks] == list(own["block"])
-            assert list(arm.seeds) == [codes[str(seed)] for seed in own["seed"]]
+        assert {group.name for group in groups} == set(piece["g"])
+        for group in groups:
+            own = piece[piece["g"] == group.name]
+            assert list(group.values) == list(own["v"])
+            assert [group.block_names[code][0] for code in group.blocks] == list(own["block"])
+            assert list(group.seeds) == [codes[str(seed)] for seed in own["seed"]]
     assert len(strips_of(runs)) == len(table[["by", "g"]].drop_duplicates())
 
 

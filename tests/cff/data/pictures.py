@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def pictures(seed: int, count: int = 12) -> Tensor:
-    """Noise, smooth gradients, greys and saturated colours, `(count, 3, 32, 32)`."""
+    """Noise, smooth gradients, greys and saturated colors, `(count, 3, 32, 32)`."""
     rng = np.random.default_rng(seed)
     images = rng.integers(0, 256, (count, 3, 32, 32), dtype=np.uint8)
     images[1::4] = np.linspace(0, 255, 32, dtype=np.uint8) * rng.random((1, 3, 1, 1))

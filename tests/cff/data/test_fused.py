@@ -56,7 +56,7 @@ def test_every_pipeline_and_every_order_of_jitter() -> None:
         assert torch.equal(in_few(images, steps, uniform), augment(images, steps, uniform))
 
 
-def test_hue_of_all_kinds_of_colours() -> None:
+def test_hue_of_all_kinds_of_colors() -> None:
     values = torch.arange(0, 256, 5, dtype=torch.uint8)
     colors = torch.cartesian_prod(values, values, values).T.reshape(1, 3, len(values) ** 2, -1)
     for step in (-127, -26, 0, 1, 127):
