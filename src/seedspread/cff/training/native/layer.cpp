@@ -45,7 +45,9 @@ struct Shape {
     Index width() const { return dim / heads; }
     Index pixels() const { return channels * patch * patch; }
     Index input() const { return embeds ? tokens * pixels() : tokens * dim; }
-    Index saved() const { return tokens * (7 * dim + 1) + hidden(); }
+    // Numbers kept of a token's queries, keys and values: words in bf16, where only products read them.
+    Index attended() const { return 3 * (bf16 ? heads * words_of(width()) : dim); }
+    Index saved() const { return tokens * (attended() + 4 * dim + 1) + hidden(); }
 };
 
 // In the order of a layer's parameters.
@@ -68,8 +70,8 @@ struct Saved {
 
     Saved(const Shape& s, float* at, Index images) {
         Index rows = images * s.tokens;
-        qkv = at;                               // (N, 3d)
-        mixed = qkv + rows * 3 * s.dim;         // (N, d), attention's output
+        qkv = at;                               // (N, 3d), or (3, heads, N) rows of words
+        mixed = qkv + rows * s.attended();      // (N, d), attention's output
         normed = mixed + rows * s.dim;          // (N, d), in front of the perceptron
         slope = normed + rows * s.dim;          // (N, 2d), of GELU
         deviation = slope + rows * s.hidden();  // (N), 1 / standard deviation
@@ -272,13 +274,19 @@ void multiply(Index m, Index n, Index depth, Left left, const float* right, Inde
     product_bf16(m, n, words_of(depth), left, plain(scratch.right_words.data(), n), start, out);
 }
 
+// The right factors of what follows are queries, keys, values or a gradient of one head: in bf16, words of neighbors in
+// a row.
+
 // By a matrix (depth, n) inside a wider one.
-void multiply_part(Index m, Index n, Index depth, Left left, const float* right, Index row, Start start, Out out,
-                   Scratch& scratch) {
-    if (scratch.bf16) return multiply(m, n, depth, left, right, row, start, out, scratch);
+void multiply_part(Index m, Index n, Index depth, Left left, const float* right, Index row, Out out, Scratch& scratch) {
+    if (scratch.bf16) {
+        left = in_words(m, depth, left, scratch.left_words.data());
+        words_turned(depth, n, right, row, scratch.right_words.data());
+        return product_bf16(m, n, words_of(depth), left, plain(scratch.right_words.data(), n), {}, out);
+    }
     Index padded = round_up(n, WIDTH / 2);
     copy(depth, n, right, row, scratch.values.data(), padded);
-    product(m, n, depth, left, plain(scratch.values.data(), padded), start, out);
+    product(m, n, depth, left, plain(scratch.values.data(), padded), {}, out);
 }
 
 // The transpose of a left factor (depth, m) by a thin matrix (depth, n), `row` apart. Its rows would fill half a vector,
@@ -286,25 +294,18 @@ void multiply_part(Index m, Index n, Index depth, Left left, const float* right,
 void multiply_thin(Index m, Index n, Index depth, const float* left, Index length, const float* right, Index row,
                    Out out, Scratch& scratch) {
     if (scratch.bf16 || n > WIDTH / 2)
-        return multiply_part(m, n, depth, {left, 1, length}, right, row, {}, out, scratch);
+        return multiply_part(m, n, depth, {left, 1, length}, right, row, out, scratch);
     product(n, length, depth, {right, 1, row}, plain(left, length), {}, {scratch.values.data(), length});
     transpose(n, m, scratch.values.data(), length, out.at, out.row);
 }
 
-// By the transpose of a matrix (n, depth), filled up to whole vectors of columns.
-void multiply_turned(Index m, Index n, Index depth, Left left, const float* right, Index row, Out out,
-                     Scratch& scratch) {
-    Index length = round_up(n, WIDTH);
+// (m, depth) by the transpose of (n, depth), both `row` apart; filled up to whole vectors of columns.
+void multiply_turned(Index m, Index n, Index depth, const float* left, const float* right, Index row, Index right_row,
+                     Out out, Scratch& scratch) {
+    Index length = round_up(n, WIDTH), numbers = scratch.bf16 ? words_of(depth) : depth;
     float* turned = scratch.turned.data();
-    if (!scratch.bf16) {
-        transpose(n, depth, right, row, turned, length);
-        return product(m, length, depth, left, plain(turned, length), {}, out);
-    }
-    Index words = words_of(depth);
-    left = in_words(m, depth, left, scratch.left_words.data());
-    words_along(n, depth, right, row, scratch.right_words.data());
-    transpose(n, words, scratch.right_words.data(), words, turned, length);
-    product_bf16(m, length, words, left, plain(turned, length), {}, out);
+    transpose(n, numbers, right, right_row, turned, length);
+    (scratch.bf16 ? product_bf16 : product)(m, length, numbers, {left, row, 1}, plain(turned, length), {}, out);
 }
 
 // -------------------------------------------------------------------------------------- the way there
@@ -332,20 +333,37 @@ void embed(const Layer& layer, const float* images, Index count, Scratch& scratc
             scratch.tokens[i * size + j] = std::max(scratch.embedded[i * size + j], 0.0f) + layer.own.position[j];
 }
 
-// P^T (keys, queries) of one head of one image, from (T, 3d) queries, keys and values.
-void attend(const Shape& s, const float* q, const float* k, Scratch& scratch) {
-    Index length = round_up(s.tokens, WIDTH), row = 3 * s.dim;
-    multiply_turned(s.tokens, s.tokens, s.width(), {k, row, 1}, q, row, {scratch.p.data(), length}, scratch);
+// One head's queries, keys and values (T, w) of one image, rows `row` apart.
+struct Head {
+    const float *q, *k, *v;
+    Index row;
+
+    Head(const Shape& s, const float* qkv, Index images, Index image, Index h) {
+        Index words = words_of(s.width()), n = images * s.tokens, part = s.bf16 ? s.heads * n * words : s.dim;
+        row = s.bf16 ? words : 3 * s.dim;
+        q = qkv + (s.bf16 ? h * n * words : h * s.width()) + image * s.tokens * row;
+        k = q + part, v = k + part;
+    }
+};
+
+// P^T (keys, queries).
+void attend(const Shape& s, const Head& head, Scratch& scratch) {
+    Index length = round_up(s.tokens, WIDTH);
+    multiply_turned(s.tokens, s.tokens, s.width(), head.k, head.q, head.row, head.row, {scratch.p.data(), length},
+                    scratch);
     softmax(s.tokens, length, scratch.p.data());
 }
 
-void attention(const Shape& s, const float* qkv, float* mixed, Scratch& scratch) {
+// Of a group of images: mixed (N, d).
+void attention(const Shape& s, const float* qkv, Index images, float* mixed, Scratch& scratch) {
     Index w = s.width(), length = round_up(s.tokens, WIDTH);
-    for (Index h = 0; h < s.heads; h++) {
-        const float *q = qkv + h * w, *k = q + s.dim, *v = k + s.dim;
-        attend(s, q, k, scratch);
-        multiply_thin(s.tokens, w, s.tokens, scratch.p.data(), length, v, 3 * s.dim, {mixed + h * w, s.dim}, scratch);
-    }
+    for (Index i = 0; i < images; i++, mixed += s.tokens * s.dim)
+        for (Index h = 0; h < s.heads; h++) {
+            Head head(s, qkv, images, i, h);
+            attend(s, head, scratch);
+            multiply_thin(s.tokens, w, s.tokens, scratch.p.data(), length, head.v, head.row, {mixed + h * w, s.dim},
+                          scratch);
+        }
 }
 
 // GELU of (images * T, 2d) in place; its slopes, and its means over tokens.
@@ -375,10 +393,11 @@ void forward(const Layer& layer, const float* input, Index images, const Saved& 
     if (s.embeds) embed(layer, input, images, scratch);
     const float* x = s.embeds ? scratch.tokens.data() : input;
     layer_norm(n, d, x, normed, nullptr);
-    multiply(n, 3 * d, d, {normed, d, 1}, layer.qkv_there, {nullptr, 0, layer.qkv.bias.data()},
-             {saved.qkv, 3 * d}, scratch);
-    for (Index i = 0; i < images; i++)
-        attention(s, saved.qkv + i * s.tokens * 3 * d, saved.mixed + i * s.tokens * d, scratch);
+    float* qkv = s.bf16 ? scratch.wide.data() : saved.qkv;
+    multiply(n, 3 * d, d, {normed, d, 1}, layer.qkv_there, {nullptr, 0, layer.qkv.bias.data()}, {qkv, 3 * d}, scratch);
+    for (Index part = 0; s.bf16 && part < 3 * s.heads; part++)
+        words_along(n, s.width(), qkv + part * s.width(), 3 * d, saved.qkv + part * n * words_of(s.width()));
+    attention(s, saved.qkv, images, saved.mixed, scratch);
     multiply(n, d, d, {saved.mixed, d, 1}, layer.proj_there, {x, d, layer.own.proj_bias}, {attended, d}, scratch);
     layer_norm(n, d, attended, saved.normed, saved.deviation);
     multiply(n, h, d, {saved.normed, d, 1}, layer.up_there, {nullptr, 0, layer.up.bias.data()}, {hidden, h}, scratch);
@@ -420,26 +439,28 @@ void add_gradient(Index n, Index in, Index out, const float* x, const float* gra
 }
 
 // With P the softmax of S = Q K^T and O = P V: dV = P^T dO, and dS = P * (dO V^T - D), D the row sum of dO * O.
-void attention_back(const Shape& s, const float* qkv, const float* mixed, const float* grad, float* out,
+void attention_back(const Shape& s, const Head& head, const float* o, const float* grad_o, float* grad_q,
                     Scratch& scratch) {
     Index w = s.width(), length = round_up(s.tokens, WIDTH), n = s.tokens, d = s.dim;
     float *p = scratch.p.data(), *grad_p = scratch.grad_p.data(), *along = scratch.along.data();
-    for (Index h = 0; h < s.heads; h++) {
-        const float *q = qkv + h * w, *k = q + d, *v = k + d, *grad_o = grad + h * w, *o = mixed + h * w;
-        float *grad_q = out + h * w, *grad_k = grad_q + d, *grad_v = grad_k + d;
-        attend(s, q, k, scratch);
-        multiply_part(n, w, n, {p, length, 1}, grad_o, d, {}, {grad_v, 3 * d}, scratch);
-        multiply_turned(n, n, w, {v, 3 * d, 1}, grad_o, d, {grad_p, length}, scratch);
-        for (Index t = 0; t < n; t++)
-            along[t] = total(w, [&](auto at) { return at(grad_o + t * d) * at(o + t * d); });
-        for (Index t = 0; t < n; t++)
-            for (Index j = 0; j < length; j += WIDTH) {
-                Vector change = load<Vector>(grad_p + t * length + j) - load<Vector>(along + j);
-                store(grad_p + t * length + j, change * load<Vector>(p + t * length + j));
-            }
-        multiply_thin(n, w, n, grad_p, length, k, 3 * d, {grad_q, 3 * d}, scratch);
-        multiply_part(n, w, n, {grad_p, length, 1}, q, 3 * d, {}, {grad_k, 3 * d}, scratch);
+    float *grad_k = grad_q + d, *grad_v = grad_k + d;
+    const float* factor = grad_o;
+    Index row = d;
+    if (s.bf16) {
+        words_along(n, w, grad_o, d, scratch.values.data());
+        factor = scratch.values.data(), row = words_of(w);
     }
+    attend(s, head, scratch);
+    multiply_part(n, w, n, {p, length, 1}, factor, row, {grad_v, 3 * d}, scratch);
+    multiply_turned(n, n, w, head.v, factor, head.row, row, {grad_p, length}, scratch);
+    for (Index t = 0; t < n; t++) along[t] = total(w, [&](auto at) { return at(grad_o + t * d) * at(o + t * d); });
+    for (Index t = 0; t < n; t++)
+        for (Index j = 0; j < length; j += WIDTH) {
+            Vector change = load<Vector>(grad_p + t * length + j) - load<Vector>(along + j);
+            store(grad_p + t * length + j, change * load<Vector>(p + t * length + j));
+        }
+    multiply_thin(n, w, n, grad_p, length, head.k, head.row, {grad_q, 3 * d}, scratch);
+    multiply_part(n, w, n, {grad_p, length, 1}, head.q, head.row, {grad_k, 3 * d}, scratch);
 }
 
 // From the gradient by the tokens (N, d) to those of the embedding; uses the former up.
@@ -471,10 +492,12 @@ void backward(const Layer& layer, const float* input, Index images, const Saved&
     layer_norm_back(n, d, saved.normed, saved.deviation, thin, share.data(), t, attended);
     add_gradient(n, d, d, saved.mixed, attended, sums.proj, sums.proj_bias, scratch);
     multiply(n, d, d, {attended, d, 1}, layer.proj_back, {}, {thin, d}, scratch);
-    for (Index i = 0; i < images; i++) {
-        Index at = i * t * d;
-        attention_back(s, saved.qkv + 3 * at, saved.mixed + at, thin + at, wide + 3 * at, scratch);
-    }
+    for (Index i = 0; i < images; i++)
+        for (Index head = 0; head < s.heads; head++) {
+            Index at = i * t * d + head * s.width();
+            attention_back(s, {s, saved.qkv, images, i, head}, saved.mixed + at, thin + at,
+                           wide + 3 * i * t * d + head * s.width(), scratch);
+        }
     if (s.embeds) embed(layer, input, images, scratch);
     layer_norm(n, d, s.embeds ? scratch.tokens.data() : input, scratch.normed.data(), scratch.deviation.data());
     add_gradient(n, d, 3 * d, scratch.normed.data(), wide, sums.qkv, sums.qkv_bias, scratch);

@@ -36,9 +36,10 @@ __mmask16 first(Index lanes) { return __mmask16((1u << std::clamp<Index>(lanes, 
 __m512i rounded(__m512 low, __m512 high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
 #endif
 
-// M rows and C vectors of columns, summed over k in order: an element's bits do not depend on the block.
+// M rows and C vectors of columns, summed over k in order: an element's bits do not depend on the block. Whole blocks
+// have an end of their own: where columns may be missing, the compiler would keep the sums in memory.
 template <class Factors, class V, int M, int C>
-void block(Index depth, Left a, const float* b, Index step, Start start, Out out, int columns) {
+void block(Index depth, const Left& a, const float* b, Index step, const Start& start, const Out& out, int columns) {
     constexpr int lanes = sizeof(V) / sizeof(float);
     V sum[M][C] = {};
     for (Index k = 0; k < depth; k++) {
@@ -53,17 +54,20 @@ void block(Index depth, Left a, const float* b, Index step, Start start, Out out
         }
     }
     // What it is added to comes last: rounding is then that of the sum of products.
+    auto end = [&](auto wanted) {
 #pragma GCC unroll 4
-    for (int j = 0; j < C; j++) {
-        int wanted = columns - j * lanes;
-        V bias = start.bias ? load<V>(start.bias + j * lanes, wanted) : V{};
+        for (int j = 0; j < C; j++) {
+            V bias = start.bias ? load<V>(start.bias + j * lanes, wanted(j)) : V{};
 #pragma GCC unroll 16
-        for (int i = 0; i < M; i++) {
-            V value = sum[i][j] + bias;
-            if (start.matrix) value += load<V>(start.matrix + i * start.row + j * lanes, wanted);
-            store(out.at + i * out.row + j * lanes, value, wanted);
+            for (int i = 0; i < M; i++) {
+                V value = sum[i][j] + bias;
+                if (start.matrix) value += load<V>(start.matrix + i * start.row + j * lanes, wanted(j));
+                store(out.at + i * out.row + j * lanes, value, wanted(j));
+            }
         }
-    }
+    };
+    if (columns == C * lanes) end([](int) { return lanes; });
+    else end([columns](int j) { return columns - j * lanes; });
 }
 
 template <class Factors, class V, int C, int... M>
@@ -120,16 +124,32 @@ void words_along(Index rows, Index columns, const float* from, Index row, float*
         }
 }
 
+// Numbers of a row and those of the next one, WIDTH each -> words of both.
+template <std::size_t... J>
+inline __m512i paired(__m512i numbers, std::index_sequence<J...>) {
+    alignas(64) static constexpr std::int16_t order[] = {(J / 2 + J % 2 * WIDTH)...};
+    return _mm512_permutexvar_epi16(_mm512_load_si512(order), numbers);
+}
+inline __m512i paired(__m512i numbers) { return paired(numbers, std::make_index_sequence<PANEL>()); }
+
 void words_across(Index rows, Index columns, const float* from, Index row, float* to, Index to_row) {
-    alignas(64) std::int16_t order[PANEL];  // a number of the first row, then one of the second
-    for (int j = 0; j < PANEL; j++) order[j] = std::int16_t(j / 2 + j % 2 * WIDTH);
-    const __m512i interleaved = _mm512_load_si512(order);
     for (Index i = 0; i < rows; i += 2, from += 2 * row, to += to_row)
         for (Index j = 0; j < columns; j += WIDTH) {
             __mmask16 own = first(columns - j);
             __m512 low = _mm512_maskz_loadu_ps(own, from + j);
             __m512 high = _mm512_maskz_loadu_ps(i + 1 < rows ? own : 0, from + row + j);
-            _mm512_mask_storeu_ps(to + j, own, (__m512)_mm512_permutexvar_epi16(interleaved, rounded(low, high)));
+            _mm512_mask_storeu_ps(to + j, own, (__m512)paired(rounded(low, high)));
+        }
+}
+
+void words_turned(Index rows, Index columns, const float* from, Index row, float* to) {
+    for (Index i = 0; i < rows; i += 2, from += 2 * row, to += columns)
+        for (Index j = 0; j < columns; j += WIDTH) {
+            __mmask8 own = __mmask8(first(words_of(std::min<Index>(columns - j, WIDTH))));
+            __m256i low = _mm256_maskz_loadu_epi32(own, from + j / 2);
+            __m256i high = _mm256_maskz_loadu_epi32(i + 1 < rows ? own : 0, from + row + j / 2);
+            __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+            _mm512_mask_storeu_ps(to + j, first(columns - j), (__m512)paired(both));
         }
 }
 
@@ -138,6 +158,7 @@ void words_across(Index rows, Index columns, const float* from, Index row, float
 void product_bf16(Index, Index, Index, Left, Right, Start, Out) {}
 void words_along(Index, Index, const float*, Index, float*) {}
 void words_across(Index, Index, const float*, Index, float*, Index) {}
+void words_turned(Index, Index, const float*, Index, float*) {}
 
 #endif
 

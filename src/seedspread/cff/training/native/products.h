@@ -162,6 +162,10 @@ void words_along(Index rows, Index columns, const float* from, Index row, float*
 // (rows, columns), `row` apart -> words (words_of(rows), columns), `to_row` apart, of neighbors in a column.
 void words_across(Index rows, Index columns, const float* from, Index row, float* to, Index to_row);
 
+// (rows, words_of(columns)) words of neighbors in a row, `row` apart -> words (words_of(rows), columns) of neighbors in
+// a column.
+void words_turned(Index rows, Index columns, const float* from, Index row, float* to);
+
 // A weight, element (k, j) at[k * row + j * column], as a right factor, in panels.
 struct Packed {
     std::vector<float> values;
