@@ -1,4 +1,4 @@
-"""A stage-1 step at the paper's size: against the public code, against the machine, and as it grows."""
+"""A stage-1 step at the paper's size or a preset's: against the public code and against the machine."""
 
 import statistics
 import subprocess
@@ -19,11 +19,12 @@ from benchmarks.timing import interleaved, megabytes, show, table
 from benchmarks.train import random_batch, step_of
 from seedspread.cff.config import ModelConfig, RunConfig, RuntimeConfig
 from seedspread.cff.data.loader import Batch
+from seedspread.cff.presets import read_config
 from seedspread.cff.training.native import why_not
 from seedspread.cff.training.run import keep_freed_memory
 from seedspread.errors import SeedspreadError
 
-BATCH, DEPTH = 512, 8
+PAPER = "paper/cifar10"
 PRODUCT = "a large product"
 _ROWS = 2048  # of the matrices by whose product the machine is measured
 
@@ -43,14 +44,15 @@ _CHILD = """
 import sys, time
 from benchmarks.step import count_flops, job
 from benchmarks.timing import peak_memory_above
-job({name!r}, {reference!r}, 8)()  # imports, threads
-step = job({name!r}, {reference!r}, {batch})
+job({name!r}, {reference!r}, {preset!r}, 8)()  # imports, threads
+step = job({name!r}, {reference!r}, {preset!r})
 print(peak_memory_above(step), flush=True)
-print(count_flops(job({counted!r}, {reference!r}, {batch})), flush=True)
+print(count_flops(job({counted!r}, {reference!r}, {preset!r})), flush=True)
 for _ in sys.stdin:
     start = time.process_time()
-    step()
-    print(time.process_time() - start, flush=True)
+    for _ in range({steps}):
+        step()
+    print((time.process_time() - start) / {steps}, flush=True)
 """
 
 
@@ -60,21 +62,26 @@ def our_step(batch: Batch, model: ModelConfig, runtime: dict[str, Any]) -> Calla
     return lambda: step(batch)
 
 
-def job(name: str, reference: str | None, images: int) -> Callable[[], object]:
-    """One of `SETTINGS`, the public code, or a large product; on a batch of so many images."""
+def job(
+    name: str, reference: str | None, preset: str = PAPER, images: int | None = None
+) -> Callable[[], object]:
+    """One of `SETTINGS`, the public code, or a large product; on a preset's batch, or so many images."""
     if name == PRODUCT:
         left, right = torch.randn(2, _ROWS, _ROWS)
         return lambda: left @ right
-    batch = random_batch(images)
+    config = read_config(preset)
+    batch = random_batch(images or config.training.batch_size, config.model)
     if name.startswith("public code"):
         precision = "bf16" if name.endswith("bf16") else "fp32"
-        return reference_step(Path(str(reference)), batch.images, batch.labels, DEPTH, precision)
+        return reference_step(Path(str(reference)), batch.images, batch.labels, config.model.depth, precision)
     keep_freed_memory()
-    return our_step(batch, ModelConfig(depth=DEPTH), SETTINGS[name])
+    return our_step(batch, config.model, SETTINGS[name])
 
 
 def run(
     rounds: Rounds = 5,
+    preset: Annotated[str, typer.Option(help="Whose model and batch, such as small/cifar10.")] = PAPER,
+    steps: Annotated[int, typer.Option(min=1, help="Steps per round: several of a small model.")] = 1,
     reference: Annotated[
         Path | None, typer.Option(help="A checkout of HosseinAghagol/ContrastiveFF to measure against.")
     ] = None,
@@ -88,7 +95,9 @@ def run(
     ] = "cpu",
     as_json: AsJson = False,
 ) -> None:
-    """A stage-1 step at the paper's size, against the public code and against the machine."""
+    """A stage-1 step at the paper's size or a preset's, against the public code and against the machine."""
+    if reference is not None and preset != PAPER:
+        raise SeedspreadError("--reference has the paper's size: leave --preset out")
     if device == "cuda":
         from benchmarks import gpu  # noqa: PLC0415 - which takes its counts from here
 
@@ -106,20 +115,22 @@ def run(
     names = [*(["public code"] if folder else []), *settings]
     names += ["public code, bf16"] if folder else []
     names = [*(name for name in names if bf16 or not name.endswith("bf16")), PRODUCT]
+    config = read_config(preset)
+    batch = config.training.batch_size
     with ExitStack() as stack:
-        children = {name: stack.enter_context(_Child(name, folder)) for name in names}
+        children = {name: stack.enter_context(_Child(name, folder, preset, steps)) for name in names}
         for _ in range(busy):
             stack.enter_context(_busy())
         times = interleaved({name: child.step for name, child in children.items()}, rounds, "steps")
-    limit = 2 * _ROWS**3 / times[PRODUCT].median / 1e9
-    steps = [
+    limit = 2 * _ROWS**3 * steps / times[PRODUCT].median / 1e9
+    rows = [
         {
             "name": name,
-            "images_per_second": BATCH / times[name].median,
-            "quartiles": [BATCH / times[name].upper, BATCH / times[name].lower],
+            "images_per_second": steps * batch / times[name].median,
+            "quartiles": [steps * batch / times[name].upper, steps * batch / times[name].lower],
             "flops": children[name].flops,
-            "gflops": children[name].flops / times[name].median / 1e9,
-            "share_of_limit": children[name].flops / times[name].median / 1e9 / limit,
+            "gflops": steps * children[name].flops / times[name].median / 1e9,
+            "share_of_limit": steps * children[name].flops / times[name].median / 1e9 / limit,
             "speed_against_first": times[names[0]].median / times[name].median,
             "cpu_seconds": statistics.median(children[name].cpu_seconds),
             "peak_bytes": children[name].peak,
@@ -128,8 +139,8 @@ def run(
         if name != PRODUCT
     ]
     result = {
-        "rounds": rounds, "batch": BATCH, "depth": DEPTH,
-        "limit_gflops": limit, "busy": busy, "steps": steps,
+        "rounds": rounds, "batch": batch, "dim": config.model.dim, "depth": config.model.depth,
+        "limit_gflops": limit, "busy": busy, "steps": rows,
     }  # fmt: skip
     show(result, as_json, _lines)
 
@@ -137,10 +148,10 @@ def run(
 class _Child:
     """A process that takes a step whenever it is asked, and idles in between."""
 
-    def __init__(self, name: str, reference: str | None) -> None:
+    def __init__(self, name: str, reference: str | None, preset: str, steps: int) -> None:
         # The kernel's products are not torch's; what it works out again for the way back is not counted.
         counted = name.replace("native", "fast")
-        code = _CHILD.format(name=name, counted=counted, reference=reference, batch=BATCH)
+        code = _CHILD.format(name=name, counted=counted, reference=reference, preset=preset, steps=steps)
         self._process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -188,7 +199,7 @@ def count_flops(step: Callable[[], object]) -> int:
 
 def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
     yield table(
-        f"A stage-1 step: d = 128, {result['depth']} layers, batch {result['batch']}, two views"
+        f"A stage-1 step: d = {result['dim']}, {result['depth']} layers, batch {result['batch']}, two views"
         + (f", beside {result['busy']} busy processes" if result["busy"] else ""),
         ("", "images/s", "quartiles", f"against {result['steps'][0]['name']}", "CPU s", "GFLOP", "GFLOP/s",
          "of the limit", "peak memory"),

@@ -30,10 +30,10 @@ print(peak_memory_above(lambda: trainer.step(many, 0, sums)))
 """
 
 
-def random_batch(images: int) -> Batch:
-    """Two views of random images."""
+def random_batch(images: int, model: ModelConfig | None = None) -> Batch:
+    """Two views of random images, of the paper's shape or a model's."""
     generator = torch.Generator().manual_seed(0)
-    pixels = torch.randn(2 * images, *ModelConfig().image_shape, generator=generator)
+    pixels = torch.randn(2 * images, *(model or ModelConfig()).image_shape, generator=generator)
     labels = torch.randint(0, 10, (images,), generator=generator)
     return Batch(pixels, labels.repeat(2), torch.arange(images))
 
