@@ -237,7 +237,10 @@ from seedspread.cli import main; main()
         (["--help"], {"numpy", "pandas", "scipy", "pydantic", "jinja2", "importlib.metadata", *HEAVY}),
         (["data", "list"], {"pandas", "scipy", *HEAVY}),
         # pandas imports pyarrow where it is there.
-        (["audit", "TABLE"], {"seedspread.study.spec", "seedspread.cff.config", *HEAVY} - {"pyarrow"}),
+        (
+            ["audit", "TABLE"],
+            {"seedspread.study.spec", "seedspread.cff.config", "scipy.stats", *HEAVY} - {"pyarrow"},
+        ),
         (["diagnose", "RUN"], {"matplotlib", "plotly", "statsmodels", "torch"}),
         (["plan", "STUDY"], {"pandas", "scipy", "jinja2", *HEAVY}),
         (["status", "STUDY", "--store", "."], {"pandas", "scipy", "jinja2", *HEAVY}),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from math import isfinite, sqrt
 from pathlib import Path
 from typing import Unpack
@@ -82,8 +82,8 @@ class Comparer:
         found = failures(every.group, every.baseline, better, chance, self.level, full_scale)
         is_censored = found is not None and found.kind == "failed" and is_until(self.metric.name)
         dependent = any(map(are_dependent, twins))
-        tests = self._tests(pair, headline, not twins or (False if dependent else None))
-        f = next((t for t in tests if t.key == "f"), _not_tested("f", "F test, pooled", _BRIEF))
+        independent = not twins or (False if dependent else None)
+        f = self._pooled_test(group, baseline, None, independent)
         sd_ratio = None if f.estimate is None else f.estimate**0.5
         pooled_test = Headline(f.estimate, sd_ratio, f.interval, f.p, f.name, f.note or _POOLED)
         return Comparison(
@@ -98,7 +98,7 @@ class Comparer:
             pooled=(summarise(group.name, (), group.values), summarise(baseline.name, (), baseline.values)),
             headline=headline,
             pooled_test=pooled_test,
-            tests=tests,
+            testing=partial(self._tests, pair, headline, independent),
             twins=twins,
             seeds=pair.seeds,
             paired_correlation=_paired_correlation(group, baseline),
@@ -123,31 +123,38 @@ class Comparer:
             return (as_test(headline),)
         shapes = [classic.shapiro(side, group_name(side.factor, side.name)) for side in (group, baseline)]
         normal = classic.are_normal((group, baseline), shapes)
-        single = min(len(group.seed_codes), len(baseline.seed_codes)) < 2
-        spread = _NO_VARIANCE
-        if not single:
+        pooled = self._pooled_test(group, baseline, normal, independent)
+        spread: tuple[TestResult, ...] = (_NO_JACKKNIFE, pooled)
+        if pooled is not _NO_F:
             spread = (
                 classic.seed_jackknife(group, baseline, level),
                 classic.pitman_morgan(group, baseline, level, normal),
-                classic.f_test(group, baseline, level, normal, independent),
+                pooled,
                 *(classic.deviations_test(group, baseline, c, independent) for c in ("mean", "median")),
             )
         of_seeds = classic.seed_means_test(group, baseline, level)
         of_runs = classic.welch(group, baseline, level, independent)
         return (as_test(headline), *spread, of_seeds, of_runs, *shapes)
 
+    def _pooled_test(
+        self, group: Group, baseline: Group, normal: bool | None, independent: bool | None
+    ) -> TestResult:
+        if self.brief:
+            return _not_tested("f", "F test, pooled", "left out of a brief audit")
+        if min(len(group.seed_codes), len(baseline.seed_codes)) < 2:
+            return _NO_F
+        return classic.f_test(group, baseline, self.level, normal, independent)
+
 
 def _not_tested(key: str, name: str, note: str) -> TestResult:
     return TestResult(key, name, "spread", "", "", note=note)
 
 
-# Why there is no test of the spread, or no F test, and why there is one.
+# Why there is no test of the spread, and why there is an F test.
 _SINGLE = "a group has a single seed: it counts for the means, and has no variance over seeds"
-_BRIEF, _POOLED = "left out of a brief audit", "the classical figure: every run counted as independent"
-_NO_VARIANCE: tuple[TestResult, ...] = (
-    _not_tested("seed_jackknife", "seed jackknife (Miller)", _SINGLE),
-    _not_tested("f", "F test, pooled", _SINGLE),
-)
+_POOLED = "the classical figure: every run counted as independent"
+_NO_JACKKNIFE = _not_tested("seed_jackknife", "seed jackknife (Miller)", _SINGLE)
+_NO_F = _not_tested("f", "F test, pooled", _SINGLE)
 
 
 def summarise(group: str, block: Levels, values: Floats) -> Summary:

@@ -7,7 +7,6 @@ from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from seedspread.analysis import words
 from seedspread.analysis.display import Answer, Block, Heading, Note, Result, components_tables
@@ -15,6 +14,7 @@ from seedspread.analysis.samples import groups_by_stratum, noise_of_test_set
 from seedspread.runs.levels import Levels, group_name, joined_levels, level_name, stratum_name
 from seedspread.runs.metrics import metric_of
 from seedspread.stats import components as model
+from seedspread.stats.distributions import chi2_ppf, chi2_sf
 from seedspread.stats.groups import Group, Ints
 from seedspread.stats.result import Interval, TestSetNoise
 from seedspread.tables.check import (
@@ -154,7 +154,7 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
     if model.NOISE not in made.names and not made.copies and len(made.names) < 2:
         # The variance within cells, and its exact interval for normal values.
         runs = Group(sample.name, sample.values, sample.cells, np.arange(len(sample.values)))
-        total, tails = runs.within_variance, stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], runs.df)
+        total, tails = runs.within_variance, chi2_ppf([(1 + level) / 2, (1 - level) / 2], runs.df)
         low, high = map(float, total * runs.df / tails)
         note = _NO_NOISE if made.has_shared_noise else words.NOT_REPEATED
         return Split(replace(blank, total=total, interval=Interval(low, high, level), note=note))
@@ -202,7 +202,7 @@ def _tested(whole: Component, made: model.Design, curve: model.Curve) -> Compone
     if model.NOISE not in made.names and not made.copies:
         return whole  # it has the noise in it: it cannot be zero
     # Zero is the end of what is possible: half of the likelihood ratios would be zero.
-    return replace(whole, p=float(stats.chi2.sf(curve.drops[0], 1)) / 2 if whole.variance > 0 else 1.0)
+    return replace(whole, p=float(chi2_sf(curve.drops[0], 1)) / 2 if whole.variance > 0 else 1.0)
 
 
 def compare_splits(stratum: str, first: Split, second: Split, level: float) -> GroupsCompared | None:

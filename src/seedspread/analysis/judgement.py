@@ -15,13 +15,13 @@ from itertools import repeat
 from math import exp, log
 
 import numpy as np
-from scipy import stats
-from scipy.special import logit
+from scipy.special import logit, ndtri
 
 from seedspread.analysis.audit_result import Comparison, Forest
 from seedspread.analysis.samples import Pair, Strip
 from seedspread.runs.levels import Levels
 from seedspread.runs.metrics import Metric
+from seedspread.stats.distributions import chi2_sf
 from seedspread.stats.failures import failures
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.headline import extreme_seed, headlines
@@ -216,7 +216,7 @@ def _forest(comparisons: Sequence[tuple[Comparison, LogRatioEstimate | None]], l
         ratio, i = c.headline.ratio, c.headline.interval
         if ratio is not None and i is not None and 0 < i.low < i.high < np.inf:
             # The standard error that a normal with the same interval would have.
-            error = np.log(i.high / i.low) / (2 * stats.norm.ppf((1 + i.level) / 2))
+            error = np.log(i.high / i.low) / (2 * ndtri((1 + i.level) / 2))
             normal = FromJackknife(float(np.log(ratio)), float(error), np.inf)
             usable.append((c, normal.log_ratio, normal.std_error, own or normal))
     if len(usable) < 2:
@@ -250,4 +250,4 @@ def _of_ratio(logs: Interval) -> Interval:
 def heterogeneity(effects: Floats, errors: Floats) -> tuple[float, float]:
     weights = 1 / errors**2
     q = float((weights * (effects - np.average(effects, weights=weights)) ** 2).sum())
-    return q, float(stats.chi2.sf(q, len(effects) - 1))
+    return q, float(chi2_sf(q, len(effects) - 1))

@@ -10,7 +10,6 @@ from shlex import quote
 from typing import Any, Unpack, get_args
 
 import pandas as pd
-from scipy import stats
 
 from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.display import MOST_ROWS, Answer, Block, Heading, Note, Result, mean_and_sd, table_of
@@ -22,6 +21,7 @@ from seedspread.runs.levels import group_name
 from seedspread.stats import planning
 from seedspread.stats.classic import f_interval, f_p_value
 from seedspread.stats.dispersion import degrees_of_freedom
+from seedspread.stats.distributions import f_isf, t_isf, t_sf
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.planning import BudgetError
 from seedspread.stats.result import Estimate, Interval, Word
@@ -331,8 +331,8 @@ def _compared(
 
 def _detectable(n: int, n_baseline: int, alpha: float) -> float:
     """Return the ratio that this F test detects with 80% power if values are normal."""
-    critical = stats.f.isf(alpha / 2, _df(n), _df(n_baseline))
-    return float(critical / stats.f.isf(_POWER, n - 1, n_baseline - 1))
+    critical = f_isf(alpha / 2, _df(n), _df(n_baseline))
+    return float(critical / f_isf(_POWER, n - 1, n_baseline - 1))
 
 
 def _enough(ratio: float | None, alpha: float) -> int | None:
@@ -350,8 +350,8 @@ def _welch(a: Published, b: Published, level: float) -> tuple[float, Interval, f
     if error == 0:
         return difference, Interval(difference, difference, level), float(difference == 0)
     df = sum(parts) ** 2 / (parts[0] ** 2 / (a.n - 1) + parts[1] ** 2 / (b.n - 1))
-    half = error * float(stats.t.isf((1 - level) / 2, df))
-    p = 2 * float(stats.t.sf(abs(difference) / error, df))
+    half = error * float(t_isf((1 - level) / 2, df))
+    p = 2 * float(t_sf(abs(difference) / error, df))
     return difference, Interval(difference - half, difference + half, level), p
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy import stats
 
+from seedspread.stats.distributions import f_cdf, f_ppf, f_sf, t_ppf, t_sf
 from seedspread.stats.groups import Floats, Group, common_seeds, dummies
 from seedspread.stats.result import Estimate, Interval, TestResult
 
@@ -17,12 +17,12 @@ from seedspread.stats.result import Estimate, Interval, TestResult
 def f_interval(ratio: float, df: tuple[float, float], level: float) -> Interval:
     """Return the exact interval of a variance ratio for normal values, with `df` degrees of freedom."""
     tail = (1 - level) / 2
-    return Interval(float(ratio / stats.f.ppf(1 - tail, *df)), float(ratio / stats.f.ppf(tail, *df)), level)
+    return Interval(float(ratio / f_ppf(1 - tail, *df)), float(ratio / f_ppf(tail, *df)), level)
 
 
 def f_p_value(ratio: float, df: tuple[float, float]) -> float:
     """Return the two-sided p value of a variance ratio of normal values: twice the smaller tail."""
-    return float(min(1.0, 2 * min(stats.f.sf(ratio, *df), stats.f.cdf(ratio, *df))))
+    return float(min(1.0, 2 * min(f_sf(ratio, *df), f_cdf(ratio, *df))))
 
 
 def f_test(
@@ -61,6 +61,8 @@ def deviations_test(group: Group, baseline: Group, center: str, independent: boo
     M. B. Brown and A. B. Forsythe, Robust tests for the equality of variances, Journal of the American
     Statistical Association 69 (1974) 364-367.
     """
+    from scipy import stats  # noqa: PLC0415 - slow, and only details need it
+
     levene = center == "mean"
     blank = TestResult(
         key="levene" if levene else "brown_forsythe",
@@ -134,6 +136,8 @@ def _t_test(
     blank: TestResult, x: Floats, y: Floats, level: float, unit: str, *, paired: bool = False
 ) -> TestResult:
     """Complete `blank` by Welch's or the paired t test of (n,) and (m,) values."""
+    from scipy import stats  # noqa: PLC0415 - slow, and only details need it
+
     blank = replace(blank, estimate=float(x.mean() - y.mean()))
     if min(len(x), len(y)) < 2:
         return replace(blank, note=f"a group has a single {unit}")
@@ -154,6 +158,8 @@ def _t_test(
 
 def shapiro(group: Group, title: str = "") -> TestResult:
     """Test the normality of a group's pooled values; `title` is the group's name for people."""
+    from scipy import stats  # noqa: PLC0415 - slow, and only details need it
+
     blank = TestResult(
         key=f"shapiro_{group.name}",
         name=f"Shapiro-Wilk, {title or group.name}",
@@ -213,13 +219,13 @@ def seed_jackknife(group: Group, baseline: Group, level: float) -> TestResult:
         return replace(blank, note="every seed deviates equally far, so that its error is not estimable")
     df = square**2 / (error**4 / (k - 1) + other**4 / (m - 1))
     log_ratio = float(np.log(group.within_variance / baseline.within_variance))
-    half = stats.t.ppf((1 + level) / 2, df) * np.sqrt(square)
+    half = t_ppf((1 + level) / 2, df) * np.sqrt(square)
     t = log_ratio / np.sqrt(square)
     return replace(
         blank,
         statistic=float(t),
         df=(float(df),),
-        p=float(2 * stats.t.sf(abs(t), df)),
+        p=float(2 * t_sf(abs(t), df)),
         estimate=float(np.exp(log_ratio)),
         std_error=float(np.sqrt(square)),
         interval=Interval(float(np.exp(log_ratio - half)), float(np.exp(log_ratio + half)), level),
@@ -269,13 +275,13 @@ def pitman_morgan(group: Group, baseline: Group, level: float, normal: bool | No
     if share < 1e-12:
         return replace(blank, estimate=ratio, note="the pairs are perfectly correlated")
     t = float((ratio - 1) * np.sqrt((n - 2) / (4 * ratio * share)))
-    k = 1 + 2 * share * stats.t.ppf((1 + level) / 2, n - 2) ** 2 / (n - 2)
+    k = 1 + 2 * share * t_ppf((1 + level) / 2, n - 2) ** 2 / (n - 2)
     root = np.sqrt(k**2 - 1)
     return replace(
         blank,
         statistic=t,
         df=(float(n - 2),),
-        p=float(2 * stats.t.sf(abs(t), n - 2)),
+        p=float(2 * t_sf(abs(t), n - 2)),
         estimate=ratio,
         interval=Interval(float(ratio * (k - root)), float(ratio * (k + root)), level),
         note="variances of the seed means over blocks" if averaged else "",
@@ -328,5 +334,5 @@ def mean_difference(group: Group, baseline: Group, level: float) -> Estimate:
     if variance <= (1e-12 * abs(value)) ** 2:
         return Estimate(value)
     df = 1 / float(((squares / variance) ** 2 / [max(len(part) - 1, 1) for part in parts]).sum())
-    half = float(stats.t.ppf((1 + level) / 2, df)) * variance**0.5
+    half = float(t_ppf((1 + level) / 2, df)) * variance**0.5
     return Estimate(value, Interval(value - half, value + half, level))

@@ -16,9 +16,9 @@ from itertools import combinations, compress
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
+from seedspread.stats.distributions import chi2_ppf, chi2_sf, f_sf
 from seedspread.stats.groups import Floats, Ints, dummies
 from seedspread.stats.result import Interval
 
@@ -380,7 +380,7 @@ def _mean_squares(
             continue
         trace = float((_regressed(others, z)[0] ** 2).sum())
         f = (without - rest) / own / noise
-        out[name] = MeanSquares((without - rest - own * noise) / trace, float(stats.f.sf(f, own, df)))
+        out[name] = MeanSquares((without - rest - own * noise) / trace, float(f_sf(f, own, df)))
     return out, noise
 
 
@@ -504,7 +504,7 @@ def intervals(
     likelihood: Likelihood, estimates: Floats, top: float, curves: list[Curve], level: float
 ) -> list[tuple[float, float]]:
     """Return per component the ends of its profile-likelihood interval, zero and infinity included."""
-    quantile = float(stats.chi2.ppf(level, 1))
+    quantile = float(chi2_ppf(level, 1))
     ends = np.tile([0.0, np.inf], (len(curves), 1))
     brackets = []  # component, side, and two values between which the interval ends there
     for i, curve in enumerate(curves):
@@ -557,7 +557,7 @@ def contrast(first: Curve, second: Curve, units: tuple[float, float], level: flo
 
     They come from the sum of the two profiles; `units` are those of the curves, as variances.
     """
-    quantile = float(stats.chi2.ppf(level, 1))
+    quantile = float(chi2_ppf(level, 1))
     x = first.within(quantile)
     spent = first.drop(x)
     x, left = x[spent <= quantile] * units[0], quantile - spent[spent <= quantile]
@@ -567,7 +567,7 @@ def contrast(first: Curve, second: Curve, units: tuple[float, float], level: flo
         high, low = np.where((x == 0) & (least == 0), np.inf, x / least), np.where(x == 0, 0.0, x / most)
     both = np.concatenate([first.within(quantile) * units[0], second.within(quantile) * units[1]])
     equal = float((first.drop(both / units[0]) + second.drop(both / units[1])).min())
-    return Interval(float(low.min()), float(high.max()), level), float(stats.chi2.sf(equal, 1))
+    return Interval(float(low.min()), float(high.max()), level), float(chi2_sf(equal, 1))
 
 
 def _reach(curve: Curve, quantile: float, drops: Floats) -> tuple[Floats, Floats]:

@@ -14,9 +14,9 @@ from functools import cache, cached_property
 from math import exp, log
 
 import numpy as np
-from scipy import stats
 from scipy.special import fdtrc, ndtri
 
+from seedspread.stats.distributions import chi2_cdf, chi2_isf, chi2_sf, f_ppf
 from seedspread.stats.groups import Floats, Group, same_seed_runs
 from seedspread.stats.result import Estimate, Interval
 from seedspread.stats.variance_ratio import FEWEST_PAIRS, FromJackknife, LogEstimate, from_medians, ratio_at
@@ -133,7 +133,7 @@ class Dispersion:
         """Return the upper bound of the sd of the cells' true log variances, if these are a random sample."""
         f, free = self.left_over
         own = 4 * self.variation * len(self.counts) / self.counts.sum()
-        excess = f / float(stats.f.ppf(1 - level, free, self.df)) - 1
+        excess = f / float(f_ppf(1 - level, free, self.df)) - 1
         return float((max(excess, 0.0) * own) ** 0.5)
 
 
@@ -150,15 +150,15 @@ class SdEstimate:
 
     def above(self, log_variance: float) -> float:
         """Return the confidence that the true variance is larger."""
-        return float(stats.chi2.cdf(self.df * self.sd**2 * exp(-log_variance), self.df))
+        return float(chi2_cdf(self.df * self.sd**2 * exp(-log_variance), self.df))
 
     def below(self, log_variance: float) -> float:
         """Return the confidence that it is smaller."""
-        return float(stats.chi2.sf(self.df * self.sd**2 * exp(-log_variance), self.df))
+        return float(chi2_sf(self.df * self.sd**2 * exp(-log_variance), self.df))
 
     def quantile(self, probability: float) -> float:
         """Return the log variance below which the true one lies with so much confidence."""
-        return log(self.sd**2 * self.df / float(stats.chi2.isf(probability, self.df)))
+        return log(self.sd**2 * self.df / float(chi2_isf(probability, self.df)))
 
 
 def sd_of(estimate: LogEstimate, level: float) -> Estimate:

@@ -5,7 +5,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from seedspread.stats.groups import Floats, Group, Ints
 from seedspread.stats.result import Better, Estimate, FailedRuns, FailureModel, Interval, TwoClusters
@@ -92,6 +91,8 @@ def two_clusters(values: Floats) -> tuple[float, float] | None:
 
 def exact_interval(count: int, of: int, level: float) -> Interval:
     """Return Clopper and Pearson's exact interval of a rate."""
+    from scipy import stats  # noqa: PLC0415 - slow, and only failed runs need it
+
     exact = stats.binomtest(count, of).proportion_ci(level, method="exact")
     return Interval(float(exact.low), float(exact.high), level)
 
@@ -102,6 +103,8 @@ def rate_of(count: int, of: int, level: float) -> Estimate:
 
 def fisher_p(*counts: tuple[int, int]) -> float:
     """Return the p value of Fisher's exact test of equal rates, from (failed, seeds) of each group."""
+    from scipy import stats  # noqa: PLC0415 - slow, and only failed runs need it
+
     return float(stats.fisher_exact([[failed, seeds - failed] for failed, seeds in counts]).pvalue)
 
 

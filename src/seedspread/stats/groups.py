@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
+from seedspread.stats.distributions import chi2_sf, f_sf
 from seedspread.stats.result import SameSeedRuns
 
 Floats = NDArray[np.float64]
@@ -191,7 +191,7 @@ def intraclass_correlation(table: Floats) -> tuple[float | None, float | None]:
     if within <= 1e-20 * between:
         return 1.0, 0.0
     correlation = (between - within) / (between + (k - 1) * within)
-    return float(correlation), float(stats.f.sf(between / within, n - 1, (n - 1) * (k - 1)))
+    return float(correlation), float(f_sf(between / within, n - 1, (n - 1) * (k - 1)))
 
 
 def effective_df(df: float, runs: float, correlation: float | None) -> float:
@@ -253,7 +253,7 @@ def bartlett_p(variances: Floats, df: Floats) -> float:
     pooled = (df * variances).sum() / total
     statistic = -(df * np.log(variances / pooled)).sum()
     correction = 1 + ((1 / df).sum() - 1 / total) / (3 * others)
-    return float(stats.chi2.sf(statistic / correction, others))
+    return float(chi2_sf(statistic / correction, others))
 
 
 def _variance(values: Floats) -> float:

@@ -10,9 +10,9 @@ from dataclasses import replace
 from math import log
 
 import numpy as np
-from scipy import stats
 
 from seedspread.stats.classic import seed_jackknife
+from seedspread.stats.distributions import t_sf
 from seedspread.stats.failures import exact_interval
 from seedspread.stats.groups import Group
 from seedspread.stats.result import FarSeeds, Headline, InterimLook, Shrunken, TestResult, UnlikeShapes
@@ -149,7 +149,7 @@ def extreme_seed(group: Group) -> tuple[int, bool]:
     if n < 4 or np.ptp(rest) == 0:
         return int(group.seed_codes[place]), n > 1
     t = (group.seed_means[place] - rest.mean()) / (rest.std(ddof=1) * (1 + 1 / (n - 1)) ** 0.5)
-    return int(group.seed_codes[place]), bool(2 * n * stats.t.sf(abs(t), n - 2) < _OUTLYING)
+    return int(group.seed_codes[place]), bool(2 * n * t_sf(abs(t), n - 2) < _OUTLYING)
 
 
 def _by_jackknife(group: Group, baseline: Group, level: float, equivalence: float) -> Finding:

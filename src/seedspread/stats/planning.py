@@ -16,9 +16,10 @@ from math import ceil, exp, inf, log, sqrt
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from seedspread.errors import AdviceError, one_of
+from seedspread.stats.distributions import chi2_ppf, f_isf, t_isf
 from seedspread.stats.groups import Floats
 from seedspread.stats.variance_ratio import FEWEST_PAIRS
 
@@ -87,7 +88,9 @@ def standard_error(sd: float, seeds: tuple[int, int], pairs: float | None) -> tu
 
 def t_power(shift: float, df: float, alpha: float, two_sided: bool = True) -> float:
     """Return the power of a t test whose true difference is `shift` standard errors."""
-    critical = float(stats.t.isf(alpha / (1 + two_sided), df))
+    from scipy import stats  # noqa: PLC0415 - slow, and only the power of a mean needs it
+
+    critical = float(t_isf(alpha / (1 + two_sided), df))
     if shift > critical + 40:
         return 1.0
     above = float(stats.nct.sf(critical, df, shift))
@@ -96,9 +99,9 @@ def t_power(shift: float, df: float, alpha: float, two_sided: bool = True) -> fl
 
 def equivalence_power(margin: float, df: float, alpha: float) -> float:
     """Return the power of two one-sided t tests if means are equal; the margin is in standard errors."""
-    sd = np.sqrt(stats.chi2.ppf(_POINTS, df) / df)
-    room = np.maximum(margin - float(stats.t.isf(alpha, df)) * sd, 0.0)
-    return float(np.mean(stats.norm.cdf(room) - stats.norm.cdf(-room)))
+    sd = np.sqrt(chi2_ppf(_POINTS, df) / df)
+    room = np.maximum(margin - float(t_isf(alpha, df)) * sd, 0.0)
+    return float(np.mean(ndtr(room) - ndtr(-room)))
 
 
 def fewest(enough: Callable[[int], bool], start: int, what: str) -> int:
@@ -137,8 +140,8 @@ def power(ratio: float, seeds: tuple[int, int], design: Design = _PLAIN) -> floa
         return float(np.interp(at, [0.0, *needed], [design.alpha, *LEVELS]))
     if needed[-1] == 0:  # groups that are copies of each other except for the scale
         return 1.0
-    last, middle = stats.norm.ppf(LEVELS[-1]), np.interp(0.5, LEVELS, needed)  # beyond: as a normal tail
-    return float(stats.norm.cdf(last * (at - middle) / (needed[-1] - middle)))
+    last, middle = ndtri(LEVELS[-1]), np.interp(0.5, LEVELS, needed)  # beyond: as a normal tail
+    return float(ndtr(last * (at - middle) / (needed[-1] - middle)))
 
 
 def detectable(seeds: tuple[int, int], power: float = 0.8, design: Design = _PLAIN) -> float:
@@ -196,7 +199,7 @@ def _table() -> dict[str, Floats]:
     content = json.loads(TABLE.read_text())
     exact = np.array([[_f_needed((n - 1, n - 1), alpha) for alpha in ALPHAS] for n in SIZES])
     root = np.sqrt(np.array(SIZES) - 1)[:, None, None]
-    quantiles = stats.norm.isf(np.array(ALPHAS) / 2)[:, None] + stats.norm.ppf(LEVELS)
+    quantiles = -ndtri(np.array(ALPHAS) / 2)[:, None] + ndtri(LEVELS)
     # Of designs with normal values, the variance of the log ratio over that of the F test's, for many seeds.
     shares = {key(): 1.0} | {key(pairs=r): 1 - r**2 for r in CORRELATIONS}
     shares |= {key(blocks=b, twins=r): (1 + (b - 1) * r**2) / b for b in BLOCKS for r in TWINS}
@@ -211,7 +214,7 @@ def _table() -> dict[str, Floats]:
 
 def _f_needed(df: tuple[float, float], alpha: float) -> Floats:
     """Return (levels,) log ratios that the F test detects in so many experiments with normal values."""
-    return np.asarray(np.log(stats.f.isf(alpha / 2, *df)) - np.log(stats.f.isf(np.array(LEVELS), *df)))
+    return np.asarray(np.log(f_isf(alpha / 2, *df)) - np.log(f_isf(np.array(LEVELS), *df)))
 
 
 def _needed(seeds: tuple[int, int], design: Design) -> Floats:
@@ -242,7 +245,7 @@ def _at(name: str, seeds: tuple[int, int], alpha: float) -> Floats:
     mean = 2 / (1 / df[0] + 1 / df[1])
     rows = _between(1 / mean, [*(1 / (n - 1) for n in SIZES), 0.0], _table()[name]) / sqrt(mean)
     # In the normal quantile, which is what an interval's width goes with.
-    excess = _between(float(stats.norm.isf(alpha / 2)), [float(stats.norm.isf(a / 2)) for a in ALPHAS], rows)
+    excess = _between(float(-ndtri(alpha / 2)), [float(-ndtri(a / 2)) for a in ALPHAS], rows)
     return _f_needed(df, alpha) + excess
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import optimize
 
+from seedspread.stats.distributions import chi2_ppf, chi2_sf, t_ppf
 from seedspread.stats.groups import Floats, Ints
 from seedspread.stats.result import Estimate, Interval, TestSetNoise
 
@@ -77,7 +78,7 @@ def noise_from_predictions(
     remaining = n / (n - 1) * (observed - single)
     floor = observed - remaining
     tail = (1 - level) / 2
-    low, high = observed * (runs - 1) / stats.chi2.ppf([1 - tail, tail], runs - 1) - floor
+    low, high = observed * (runs - 1) / chi2_ppf([1 - tail, tail], runs - 1) - floor
     square = scale**2
     interval = Interval(float(low) * square, float(high) * square, level)
     return TestSetNoise(
@@ -103,12 +104,12 @@ def net_ratio(group: TestSetNoise, baseline: TestSetNoise, level: float = 0.95) 
         return None
     points = (np.arange(_PIVOTS) + 0.5) / _PIVOTS
     (a, n), (b, m) = ((side.observed * (side.runs - 1), side.runs - 1) for side in (group, baseline))
-    rest = np.maximum(b / stats.chi2.ppf(points, m) - baseline.floor, 0.0)
+    rest = np.maximum(b / chi2_ppf(points, m) - baseline.floor, 0.0)
 
     def below(log_ratio: float, two_zeros: bool) -> float:
         """Return the probability of a smaller ratio, with or without those of two zeros."""
         with np.errstate(divide="ignore"):  # a test set without noise leaves no chance of a zero
-            chances = stats.chi2.sf(a / (np.exp(log_ratio) * rest + max(group.floor, 0.0)), n)
+            chances = chi2_sf(a / (np.exp(log_ratio) * rest + max(group.floor, 0.0)), n)
         return float(np.mean(chances if two_zeros else np.where(rest > 0, chances, 0.0)))
 
     def end(tail: float, two_zeros: bool, open_end: float) -> float:
@@ -151,6 +152,6 @@ def curve_over_seeds(
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.nansum(means, axis=0) / n
         sd = np.sqrt(np.nansum((means - mean) ** 2, axis=0) / np.where(n > 1, n - 1, np.nan))
-        half = stats.t.ppf((1 + level) / 2, n - 1) * sd / np.sqrt(n)
-        ends = (sd * np.sqrt((n - 1) / stats.chi2.ppf((1 + s * level) / 2, n - 1)) for s in (1, -1))
+        half = t_ppf((1 + level) / 2, n - 1) * sd / np.sqrt(n)
+        ends = (sd * np.sqrt((n - 1) / chi2_ppf((1 + s * level) / 2, n - 1)) for s in (1, -1))
         return CurveSummary(n, mean, sd, mean - half, mean + half, *ends)
