@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from seedspread.tables.check import check_table
+from seedspread.tables.columns import RunTable
 from seedspread.tables.question import Question, TableError
-from seedspread.tables.run_table import RunTable
 
 METHODS = ("tree", "net", "mix")
 DATASETS = ("wine", "digits", "a b")

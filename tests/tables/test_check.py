@@ -8,8 +8,8 @@ import pytest
 
 from seedspread.analysis.audit import audit
 from seedspread.tables import check
+from seedspread.tables.columns import RunTable
 from seedspread.tables.question import Question, TableError
-from seedspread.tables.run_table import RunTable
 
 CSV = "margin_type,stability,seed,accuracy\n" + "".join(
     f"{m},{s},{k},{v + k * (1.5 if m == 'clamp' else 0.5) * (-1) ** k}\n"

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from seedspread.analysis.audit import audit
 from seedspread.analysis.samples import groups_by_stratum, strips_of
-from seedspread.tables.columns import baseline_of, is_numeric, seed_names
+from seedspread.tables.columns import MOST_PAIRS, baseline_of, is_numeric, seed_names
 from seedspread.tables.question import TableError
-from seedspread.tables.run_table import MOST_PAIRS
 from tests.commands import seedspread_here
 from tests.tables.made import check, curves, refused, scores
 

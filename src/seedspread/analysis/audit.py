@@ -31,9 +31,9 @@ from seedspread.stats.seed_summaries import net_ratio
 from seedspread.stats.sequential import ALPHA, nominal_level
 from seedspread.stats.variance_ratio import LogRatioEstimate
 from seedspread.tables.check import check_table
+from seedspread.tables.columns import RunTable
 from seedspread.tables.question import Question, Rows, TableError, check_options, with_known_arguments
 from seedspread.tables.read import Source
-from seedspread.tables.run_table import RunTable
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,10 @@ from seedspread.tables.check import (
     one_row_per_run,
     with_baseline,
 )
-from seedspread.tables.columns import Columns, find_seed, is_filled, require
+from seedspread.tables.columns import Columns, RunTable, find_seed, is_filled, require
 from seedspread.tables.question import Names, Question, Rows, TableError, check_options, with_known_arguments
 from seedspread.tables.read import Source, read_table
 from seedspread.tables.read import Table as ReadTable
-from seedspread.tables.run_table import RunTable
 from seedspread.tables.shape import shaped
 
 

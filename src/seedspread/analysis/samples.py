@@ -13,8 +13,7 @@ from seedspread.runs.store import correct_predictions
 from seedspread.stats.groups import Group
 from seedspread.stats.result import TestSetNoise
 from seedspread.stats.seed_summaries import noise_from_accuracies, noise_from_predictions
-from seedspread.tables.columns import Codes, coded
-from seedspread.tables.run_table import RunTable
+from seedspread.tables.columns import Codes, RunTable, coded
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.result import Estimate, ManyGroups, Word
 from seedspread.stats.variance_ratio import LogEstimate
 from seedspread.tables.check import check_runs, in_one_group
+from seedspread.tables.columns import RunTable
 from seedspread.tables.question import (
     SET,
     Question,
@@ -37,7 +38,6 @@ from seedspread.tables.question import (
     with_known_arguments,
 )
 from seedspread.tables.read import Source, read_table
-from seedspread.tables.run_table import RunTable
 
 # Answers that are sentences of their own; more are counted.
 _MOST_SENTENCES = 4

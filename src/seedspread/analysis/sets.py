@@ -25,10 +25,9 @@ from seedspread.stats.headline import Finding, headline_from, without_estimate
 from seedspread.stats.result import Headline, Word
 from seedspread.stats.variance_ratio import LogRatioEstimate, difference
 from seedspread.tables.check import check_runs, in_one_group, missing_seeds, with_baseline
-from seedspread.tables.columns import coded
+from seedspread.tables.columns import RunTable, coded
 from seedspread.tables.question import SET, Question, TableError, check_options
 from seedspread.tables.read import Table as ReadTable
-from seedspread.tables.run_table import RunTable
 
 _METHOD = "ratio of variance ratios"
 _WHY = (

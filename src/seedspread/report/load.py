@@ -36,9 +36,9 @@ from seedspread.runs.metrics import SCORED, Better, Metric, metric_of
 from seedspread.runs.run import Run
 from seedspread.runs.store import FINISHED, Store, devices
 from seedspread.runs.studies import AuditSpec, RecordedCell, RecordedStudy, load_studies
+from seedspread.tables.columns import MOST_PAIRS
 from seedspread.tables.from_store import crashed_rows, read_runs, shared_runs
 from seedspread.tables.question import Rows, TableError
-from seedspread.tables.run_table import MOST_PAIRS
 from seedspread.version import __version__
 
 # Settings before they are audited, by the levels of the factors that their study is audited by.

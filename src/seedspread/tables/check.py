@@ -14,9 +14,11 @@ from seedspread.runs.levels import group_name, joined_levels, level_name, severa
 from seedspread.runs.metrics import Better, is_metric_name, is_until, metric_of
 from seedspread.tables.columns import (
     FOLDS,
+    MOST_PAIRS,
     STRATA,
     Codes,
     Columns,
+    RunTable,
     baseline_of,
     coded,
     combined,
@@ -41,7 +43,6 @@ from seedspread.tables.columns import (
 )
 from seedspread.tables.question import SET, Question, TableError, listed, row_numbers
 from seedspread.tables.read import FRAME, Source, Table, read_table
-from seedspread.tables.run_table import MOST_PAIRS, RunTable
 from seedspread.tables.shape import is_metric_column, metric_columns, quoted, shaped, wide_stems
 from seedspread.tables.summaries import refuse_summaries
 

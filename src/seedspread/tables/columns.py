@@ -1,8 +1,8 @@
-"""What columns contain (levels, numbers) and what they are for, by their names: seed, step, baseline."""
+"""What columns contain (levels, numbers), what they are for, by their names; and `RunTable`, checked rows."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,21 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seedspread.errors import did_you_mean, short
-from seedspread.runs.levels import level_name
-from seedspread.runs.metrics import is_metric_name
+from seedspread.runs.levels import Levels, level_name
+from seedspread.runs.metrics import Better, is_metric_name
 from seedspread.tables.question import TableError, listed, row_numbers
-from seedspread.tables.sources.run import is_seed
 
 Codes = NDArray[np.intp]
 Names = NDArray[np.object_]
+
+# Comparisons of all levels with each other: nobody reads more, and adjustment leaves nothing of them.
+MOST_PAIRS = 2_000
+
+# Names of the seed, from the surest to the least sure.
+SEEDS = (
+    "seed random_seed rng_seed manual_seed global_seed seed_everything run_seed torch_seed training_seed "
+    "train_seed pl_seed base_seed np_seed numpy_seed model_seed init_seed random_state"
+).split()
 
 
 def coded(column: "pd.Series[Any]") -> tuple[Codes, Names]:
@@ -204,6 +212,38 @@ class Columns:
         return (*self.by, self.group, *self.blocks, *((self.seed,) if self.seed else ()))
 
 
+@dataclass(frozen=True)
+class RunTable:
+    """A checked table: columns value, group, block, seed, seed_name, stratum, failed, row; one row per run.
+
+    A stratum, and a block, is a tuple with the level of each of its factors.
+    """
+
+    # Those columns; runs of a store have folder and chance as well, logged items a file as folder.
+    frame: pd.DataFrame
+    columns: Columns  # which column of the source is what
+    source: str
+    notes: tuple[str, ...]  # on what was found, and what was left out
+    store: str | None = None  # the folder of the runs, if they are those of a store
+    per_cent: bool = False  # whether the values had per cent signs
+    better: Better | None = None  # which direction is better, if the source records it
+    # The rows of runs without a value, which are not in `frame`.
+    crashed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["stratum", "group", "seed"]))
+
+    @property
+    def predictions(self) -> "pd.Series[str] | None":
+        """(rows,) the folder of each run with its predictions, or its file of outcomes; None if unknown."""
+        return self.frame.get("folder")
+
+    def cells(self) -> Iterator[tuple[Levels, str, Codes]]:
+        """Yield stratum, group and the rows of each cell; rows are sorted once."""
+        cells = self.frame.groupby(["stratum", "group"], sort=False).ngroup().to_numpy()
+        order = np.argsort(cells, kind="stable").astype(np.intp)
+        strata, groups = (self.frame[name].to_numpy() for name in ("stratum", "group"))
+        for rows in np.split(order, np.cumsum(np.bincount(cells))[:-1]):
+            yield strata[rows[0]], str(groups[rows[0]]), rows
+
+
 def plain_name(name: str) -> str:
     """Return one spelling, `random_seed`, of `RandomSeed`, `random-seed` and `Random Seed`."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
@@ -217,6 +257,16 @@ def require(column: str, names: Iterable[str], table: str) -> None:
     same = [name for name in names if name.lower() == column.lower()]
     hint = f"; did you mean {same[0]!r}?" if same else did_you_mean(column, names)
     raise TableError(f"{table} has no column {column!r}{hint} (it has {listed(names)})")
+
+
+def is_seed(name: str) -> bool:
+    """Return whether a parameter is a seed by the last part of its name."""
+    last = last_part(name)
+    return last in SEEDS or last.endswith("_seed")
+
+
+def last_part(name: str) -> str:
+    return re.split(r"[./@]", name.lower().replace("-", "_").replace(" ", "_"))[-1]
 
 
 def seed_names(names: Iterable[str]) -> list[str]:

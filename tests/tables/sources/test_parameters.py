@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seedspread.tables.columns import is_seed
 from seedspread.tables.sources.run import (
     find_seed,
     flat,
     from_name,
-    is_seed,
     number,
     stem_of,
     with_name,

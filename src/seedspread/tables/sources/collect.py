@@ -19,6 +19,7 @@ from seedspread.render.table import head_of, without_formula
 from seedspread.render.web import for_notebook
 from seedspread.runs.metrics import Better, metric_of
 from seedspread.runs.store import has_begun, is_store
+from seedspread.tables.columns import is_seed
 from seedspread.tables.question import with_known_arguments
 from seedspread.tables.sources.logs import (
     HydraReader,
@@ -39,7 +40,6 @@ from seedspread.tables.sources.run import (
     clean,
     count,
     find_seed,
-    is_seed,
     number,
     quiet,
 )
@@ -50,7 +50,6 @@ READERS: tuple[Reader, ...] = (
     MlflowReader(), OptunaReader(), HydraReader(), LightningReader(), TensorBoardReader(),
     WandbReader(), JsonReader(),
 )  # fmt: skip
-KINDS = tuple(reader.kind for reader in READERS)
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d+)?([eE][-+]?\d{1,2})?|-?\.\d+")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MOST_LINES, _MOST_LEVELS = 20, 6
@@ -196,9 +195,10 @@ def _early_ends(rows: "Sequence[_Row]", when: "At", seed: str | None) -> list[st
 
 def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str]]:
     """Return the reader for what lies there, and the other kinds that it could be."""
-    if kind is not None and kind not in KINDS:
-        hint = did_you_mean(kind, KINDS)
-        raise SourceError(f"the kind must be one of {', '.join(KINDS)}; got {kind!r}{hint}")
+    kinds = [reader.kind for reader in READERS]
+    if kind is not None and kind not in kinds:
+        hint = did_you_mean(kind, kinds)
+        raise SourceError(f"the kind must be one of {', '.join(kinds)}; got {kind!r}{hint}")
     if place.path is not None and not place.path.exists():
         raise SourceError(f"{place.source} does not exist; give a folder, a file or an address of results")
     if place.folder is not None and is_store(place.folder):

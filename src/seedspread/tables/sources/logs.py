@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seedspread.errors import require_extra
+from seedspread.tables.columns import is_seed
 from seedspread.tables.sources.run import (
     UNREADABLE,
     CollectedRun,
@@ -21,7 +22,6 @@ from seedspread.tables.sources.run import (
     column,
     flat,
     header,
-    is_seed,
     may_be_parameter,
     number,
     read_csv,

@@ -25,6 +25,7 @@ import yaml
 
 from seedspread.errors import AdviceError, SeedspreadError
 from seedspread.runs.metrics import Better, is_metric_name
+from seedspread.tables.columns import SEEDS, is_seed, last_part
 
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 _MOST_FILES = 500_000
@@ -286,11 +287,6 @@ STEM = "stem"
 # Only the end of longer names is read; no file has one.
 _LONGEST_NAME = 1000
 
-# From the surest to the least sure.
-_SEEDS = (
-    "seed random_seed rng_seed manual_seed global_seed seed_everything run_seed torch_seed training_seed "
-    "train_seed pl_seed base_seed np_seed numpy_seed model_seed init_seed random_state"
-).split()
 _SEED_IN_NAME = re.compile(r"(?:^|[^a-z])seed[-_ ]?(\d+)(?=$|\D)", re.IGNORECASE)
 _PAIR = re.compile(
     r"(?:^|[-_ ,;&]|(?<=[\])}]))\+*(?P<key>[A-Za-z][\w./@-]*?)=(?P<value>[^=]*?)"
@@ -356,8 +352,8 @@ def stem_of(name: str) -> str:
 
 def with_name(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Add the parameters that only the run's name contains; then the rest of the name is one as well."""
-    known = {_last(key) for key in parameters}
-    told = {k: v for k, v in from_name(name).items() if _last(k) not in known}
+    known = {last_part(key) for key in parameters}
+    told = {k: v for k, v in from_name(name).items() if last_part(k) not in known}
     if any(is_seed(key) for key in parameters):
         told = {k: v for k, v in told.items() if not is_seed(k)}
     return {STEM: stem_of(name), **told, **parameters} if told else dict(parameters)
@@ -366,12 +362,6 @@ def with_name(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
 def with_path(parameters: Mapping[str, Any], path: str) -> dict[str, Any]:
     """As `with_name`, for a run in a folder, whose name always counts: related runs share a folder."""
     return {STEM: stem_of(path), **with_name(parameters, path)}
-
-
-def is_seed(name: str) -> bool:
-    """Return whether a parameter is a seed by the last part of its name."""
-    last = _last(name)
-    return last in _SEEDS or last.endswith("_seed")
 
 
 def find_seed(rows: Iterable[Mapping[str, Any]]) -> str | None:
@@ -383,15 +373,11 @@ def find_seed(rows: Iterable[Mapping[str, Any]]) -> str | None:
                 levels.setdefault(name, set()).add(str(value))
 
     def order(name: str) -> tuple[bool, int, int, str]:
-        last = _last(name)
-        rank = _SEEDS.index(last) if last in _SEEDS else len(_SEEDS)
+        last = last_part(name)
+        rank = SEEDS.index(last) if last in SEEDS else len(SEEDS)
         return len(levels[name]) < 2, rank, len(re.split(r"[./]", name)), name
 
     return min(levels, key=order, default=None)
-
-
-def _last(name: str) -> str:
-    return re.split(r"[./@]", name.lower().replace("-", "_").replace(" ", "_"))[-1]
 
 
 def may_be_parameter(name: str, value: object) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from seedspread.errors import require_extra
 from seedspread.runs.metrics import Better
+from seedspread.tables.columns import is_seed
 from seedspread.tables.sources.run import (
     CollectedRun,
     Curve,
@@ -17,7 +18,6 @@ from seedspread.tables.sources.run import (
     Unread,
     copy_of,
     flat,
-    is_seed,
     may_be_parameter,
     number,
     reason,
