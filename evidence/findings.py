@@ -30,8 +30,9 @@ _FEWEST_CORRELATED = 10
 # What tells the groups of all studies apart.
 _GROUP = (
     "objective.margin_type", "objective.margin_first", "objective.positives", "objective.stability",
-    "training.rule",
+    "training.rule", "training.epochs",
 )  # fmt: skip
+_USUAL = ("", "", "class", "detach", "layer_local", "4")
 
 
 @dataclass(frozen=True)
@@ -189,12 +190,12 @@ class RateAndOutcome:
 
 
 def rates_and_outcomes() -> list[RateAndOutcome]:
-    """Each group that clamps, has ten seeds or more, and draws all of its streams from the seed."""
+    """Each group that clamps in float32, has ten seeds or more, and draws all randomness from the seed."""
     runs = published_runs()
     own = [name for name in runs.columns if name.startswith("seeds.") and name != "seeds.run"]
     # Runs of other losses have no margin, and so no rate, whatever their config names.
     clamped = runs["objective.margin_type"].isin(CLAMPED) & runs[_MEAN_RATE].notna()
-    whole = runs[clamped & runs[own].isna().all(axis=1)]
+    whole = runs[clamped & runs[own].isna().all(axis=1) & (runs["runtime.precision"] == "fp32")]
     cells = ["dataset", *_GROUP]
     out = []
     for levels, group in whole.groupby(cells, sort=False):
@@ -207,5 +208,6 @@ def rates_and_outcomes() -> list[RateAndOutcome]:
 
 def _special(levels: list[str]) -> list[str]:
     """The levels of a group that are not as usual, and its margin."""
-    usual = ("", "", "class", "detach", "layer_local")
-    return [level for level, default in zip(levels, usual, strict=True) if level != default]
+    *rest, epochs = levels
+    named = [*rest, epochs if epochs == _USUAL[-1] else f"{epochs} epochs"]
+    return [level for level, usual in zip(named, _USUAL, strict=True) if level != usual]

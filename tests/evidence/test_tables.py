@@ -2,20 +2,27 @@
 
 import json
 import math
+import re
+import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from evidence.check import check_run, config_of, published_record
 from evidence.gather import gather, same_result
+from evidence.local_rules import local_rules
 from evidence.plan import published_keys
+from evidence.precision import precisions
 from evidence.tables import FOLDER, LAYERS, PREDICTIONS, RECORDS, RUNS, correct, published_runs
 from seedspread import train
 from seedspread.cff.identity import run_key
+from seedspread.cli import app
 from seedspread.errors import SeedspreadError
 from seedspread.runs.folder import PROVENANCE, RESULT, RunFolder
 from seedspread.runs.store import Store, correct_predictions
@@ -36,6 +43,23 @@ def test_the_csv_is_the_parquet() -> None:
     whole = pd.read_parquet(FOLDER / RUNS).set_index("key")
     whole = whole.where(whole.notna())  # an option that is no more is missing in newer runs: None, or NaN
     pd.testing.assert_frame_equal(published_runs(), whole, check_dtype=False)
+
+
+@pytest.mark.parametrize(("made", "name"), [(local_rules, "local-rules.csv"), (precisions, "precision.csv")])
+def test_a_table_of_a_page_has_the_published_runs(made: Callable[[], pd.DataFrame], name: str) -> None:
+    pd.testing.assert_frame_equal(pd.read_csv(FOLDER / name), made(), check_dtype=False)
+
+
+@pytest.mark.parametrize("page", ["local-rules.md", "performance.md"])
+def test_a_page_shows_what_its_table_answers(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    shown = re.search(
+        r"^\$ seedspread (audit [^\n]*)\n(.*?)^```$", (root / "docs" / page).read_text(), re.M | re.S
+    )
+    assert shown
+    monkeypatch.chdir(root)
+    done = CliRunner().invoke(app, shlex.split(shown[1]), env={"COLUMNS": "80"})
+    assert done.stdout == shown[2]
 
 
 def test_every_run_is_one_of_a_study_and_its_config_is_its_key() -> None:
