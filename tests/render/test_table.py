@@ -137,6 +137,7 @@ def test_html_escapes_names_and_knows_groups() -> None:
     assert "<script>" not in text
     assert '<th scope="row" class="whole">&lt;script&gt;</th><td class="n edge">1.5</td>' in text
     assert '<th colspan="1" scope="colgroup" class="named">a &amp; b</th>' in text
+    assert '<tr class="groups"><td colspan="1"></td>' in text  # no heading without words
 
 
 def test_html_breaks_no_short_text_and_gives_a_long_one_room() -> None:
