@@ -63,6 +63,12 @@ def test_parameters_of_all_settings_stand_in_one_table(tmp_path: Path) -> None:
     assert rows["training.epochs"][1] == "600"
 
 
+def test_no_two_tables_have_the_same_title(tmp_path: Path) -> None:
+    titles = [table.title for table in Report(own_table(tmp_path, 2, baseline=None)).tables]
+    assert len(set(titles)) == len(titles)
+    assert "Spread, c vs b: data = d1" in titles
+
+
 def test_without_a_baseline_all_levels_are_compared(tmp_path: Path) -> None:
     report = Report(own_table(tmp_path, 1, baseline=None))
     assert [row[0] for row in report.tables[0].rows] == ["b vs a", "c vs a", "c vs b"]

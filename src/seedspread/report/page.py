@@ -188,9 +188,10 @@ def _about_setting(s: Setting, alone: bool, only: bool) -> Section:
 
 def _audit_tables(s: Setting) -> Iterator[Table]:
     for i, c in enumerate(s.comparisons if s.audit else ()):
+        pair = f", {c.group_name} vs {c.baseline_name}" if len(s.comparisons) > 1 else ""
         for j, table in enumerate(map(without_empty, test_tables(c)), 1):
             columns = tuple(Column(column.text or "remark") for column in table.columns)
-            name, title = f"{s.id}-{i}-{j}-tests", f"{table.title}: {s.name}"
+            name, title = f"{s.id}-{i}-{j}-tests", f"{table.title}{pair}: {s.name}"
             yield replace(table, id=name, title=title, columns=columns, scale=s.origin)
 
 
