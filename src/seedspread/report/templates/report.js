@@ -335,6 +335,14 @@
     }
   }
 
+  /* The keyboard stays where it is when what it is on is replaced; figures have no buttons of their own yet. */
+  function focusKept() {
+    const all = (id) => [...(document.getElementById(id)?.querySelectorAll("a, button:not(.modebar-btn), summary, [tabindex]") ?? [])];
+    const id = document.activeElement.closest("[id]")?.id;
+    const place = all(id).indexOf(document.activeElement);
+    return () => all(id)[place]?.focus({ preventScroll: true });
+  }
+
   /* A live page asks its server whether anything has ended, and changes in place. */
   async function follow() {
     const sign = document.querySelector(".live");
@@ -346,9 +354,11 @@
           const folds = new Map([...document.querySelectorAll("details")].map((d) => [nameOf(d), d.open]));
           const top = scrollY;
           kept = keep();
+          const refocus = focusKept();
           document.getElementById("main").innerHTML = new DOMParser().parseFromString(text, "text/html").getElementById("main").innerHTML;
           document.querySelectorAll("details").forEach((d) => { d.open = folds.get(nameOf(d)) ?? d.open; });
           start();
+          refocus();
           scrollTo({ top, behavior: "instant" });
         }
         if (sign.textContent !== state.state) sign.textContent = state.state;
@@ -371,9 +381,11 @@
         if (text !== last) {
           last = text;
           const [x, y] = [place.querySelector(".scroll")?.scrollLeft, place.querySelector(".scroll")?.scrollTop];
+          const refocus = focusKept();
           place.innerHTML = text;
           place.hidden = !text;
           place.querySelector(".scroll")?.scrollTo(x ?? 0, y ?? 0);
+          refocus();
         }
       } catch { /* the sign above says that the server is gone */ }
       await new Promise((done) => setTimeout(done, 2000));
