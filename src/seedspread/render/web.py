@@ -166,7 +166,8 @@ def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
         return common | hover | {"mode": mode, "line": shape, "marker": marker | {"size": 6}}
     if mark.kind == "interval":
         return common | hover | {"mode": "markers", "marker": marker | {"size": 9}} | _bars(mark, panel.x)
-    return common | hover | {"mode": "markers", "marker": marker | {"opacity": 0.85}}
+    # A rim in the page's color, which the page sets, parts a dot from its band and its neighbors.
+    return common | hover | {"mode": "markers", "marker": marker | {"size": 9, "line": {"width": 1}}}
 
 
 def _lines(text: str) -> str:

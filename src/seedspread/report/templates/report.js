@@ -51,7 +51,7 @@
     const fits = many && xaxis.ticktext.every((text) => broken(text).every((line) => line.length <= letters + 1));
     const ticks = fits ? { ticktext: xaxis.ticktext.map((text) => broken(text).join("<br>")), tickangle: 0 } : { tickangle: -60 };
     const name = (text, i) => ({
-      text: text.length * 6 > width - 50 ? text : text.replaceAll("<br>", ": "), align: "left", x: 0, xref: "paper", xanchor: "left", y: yaxis.tickvals[i], yanchor: "bottom", yshift: 3, showarrow: false, font: { size: 11 },
+      text: text.length * 6 > width - 50 ? text : text.replaceAll("<br>", ": "), align: "left", x: 0, xref: "paper", xanchor: "left", y: yaxis.tickvals[i], yanchor: "bottom", yshift: 3, showarrow: false, font: { size: 11 }, bgcolor: getComputedStyle(document.body).backgroundColor,
     });
     return {
       ...layout,
@@ -116,6 +116,7 @@
     return structuredClone(traces).map((trace) => {
       if (trace.line?.color) trace.line.color = of(trace.line.color);
       if (trace.marker) trace.marker.color = of(trace.marker.color);
+      if (trace.marker?.line) trace.marker.line.color = getComputedStyle(document.body).backgroundColor;
       if (trace.error_x) trace.error_x.color = of(trace.error_x.color);
       if (trace.fill) trace.fillcolor = glass(trace.line.color);
       return trace;
@@ -132,6 +133,7 @@
       Plotly.restyle(panel, {
         "line.color": traces.map((t) => t.line?.color ?? null),
         "marker.color": traces.map((t) => t.marker?.color ?? null),
+        "marker.line.color": traces.map((t) => t.marker?.line?.color ?? null),
         "error_x.color": traces.map((t) => t.error_x?.color ?? null),
         fillcolor: traces.map((t) => t.fillcolor ?? null),
       });
