@@ -39,10 +39,10 @@
   function fitted(layout, width) {
     const longest = (axis) => Math.max(0, ...(axis.ticktext ?? []).map((name) => name.length));
     const { xaxis, yaxis } = layout;
-    const many = (xaxis.ticktext ?? []).join("  ").length * 7 > width - 60;
-    const above = width < 430 && longest(yaxis) > 9;
+    const above = longest(yaxis) > 9 && (width < 430 || longest(yaxis) * 7 > width / 2);
     /* In lines, if a name fits below its mark so; else names are turned. */
     const letters = (width - 60) / (xaxis.ticktext?.length ?? 1) / 7;
+    const many = (xaxis.ticktext ?? []).join("  ").length * 7 > width - 60 || longest(xaxis) > letters;
     const broken = (text) => text.split(" ").reduce((lines, word) => {
       if (lines.length && `${lines.at(-1)} ${word}`.length <= letters) lines.push(`${lines.pop()} ${word}`);
       else lines.push(word);
