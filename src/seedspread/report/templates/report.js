@@ -35,7 +35,7 @@
     };
   }
 
-  /* On a narrow screen long names of rows stand above them, not beside; names under an axis may turn. */
+  /* Names of rows that leave too little room stand above them, not beside; names under an axis may turn. */
   function fitted(layout, width) {
     const longest = (axis) => Math.max(0, ...(axis.ticktext ?? []).map((name) => name.length));
     const { xaxis, yaxis } = layout;
@@ -199,12 +199,13 @@
 
   async function drawAll() { await Promise.all(charts().map(draw)); }
 
-  /* On paper stand all figures, in black on white and as wide as a page allows; groups are unfolded. */
+  /* On paper stand all figures, in black on white and as wide as a page allows; folds are open, except long lists. */
+  const isPrinted = (fold) => fold.matches(":is(.setting, :has(figure.chart), :not(:has(figure.long, .tests li:nth-child(31))))");
   let themeBefore;
   addEventListener("beforeprint", () => {
     themeBefore = root.dataset.theme;
     root.dataset.theme = "light";
-    document.querySelectorAll("details:not([open]):has(figure.chart)").forEach((d) => { d.open = true; d.dataset.opened = "yes"; });
+    [...document.querySelectorAll("details:not(.words, [open])")].filter(isPrinted).forEach((d) => { d.open = true; d.dataset.opened = "yes"; });
     if (!globalThis.Plotly) return;
     for (const figure of charts()) {
       if (figure.dataset.drawn !== "yes") {
