@@ -6,15 +6,19 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
 from seedspread.report.load import load_table
@@ -46,6 +50,7 @@ def browser() -> Iterator[webdriver.Chrome]:
     except WebDriverException as error:
         pytest.skip(f"chromium does not start here: {str(error).splitlines()[0]}")
     with found:
+        found.set_script_timeout(PATIENCE)
         yield found
 
 
@@ -271,6 +276,127 @@ def test_numeric_arms_keep_their_names_on_a_phone(browser: webdriver.Chrome, tmp
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+# Contrast of colors as browsers write them, by WCAG's formula; transparent ones lie on the page.
+CONTRAST = """
+const rgb = (s) => {
+  const hex = s.trim().match(/^#(..)(..)(..)$/);
+  return hex ? hex.slice(1).map((h) => parseInt(h, 16)) : s.match(/[\\d.]+/g).map(Number);
+};
+const on = (f, b, opacity) => [0, 1, 2].map((i) => f[i] * opacity + b[i] * (1 - opacity));
+const light = (c) => {
+  const [r, g, b] = c.map((v) => (v <= 10 ? v / 3294.6 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+};
+const contrast = (front, back, opacity = 1) => {
+  const [a, b] = [light(on(rgb(front), rgb(back), opacity)), light(rgb(back).slice(0, 3))];
+  return Math.max(a, b) / Math.min(a, b);
+};
+const paper = getComputedStyle(document.body).backgroundColor;
+"""
+
+
+@contextmanager
+def scheme(browser: webdriver.Chrome, name: str, media: str = "") -> Iterator[None]:
+    features = [{"name": "prefers-color-scheme", "value": name}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_text_and_dots_stand_out_from_the_page(browser: webdriver.Chrome, tmp_path: Path, name: str) -> None:
+    material = load_table(numeric_table(tmp_path), "accuracy", "margin", "0.1713", ["batch"], "seed", None)
+    (tmp_path / "page.html").write_text(Report(material).page(), encoding="utf-8")
+    with scheme(browser, name):
+        open_page(browser, (tmp_path / "page.html").as_uri())
+        texts = browser.execute_script(
+            CONTRAST + "const of = (n) => getComputedStyle(document.body).getPropertyValue(n);"
+            "return ['--ink', '--soft', '--accent'].flatMap((a) => ['--paper', '--card', '--warn']"
+            ".map((b) => [a, b, contrast(of(a), of(b))]))"
+        )
+        assert [found for found in texts if found[2] < 4.5] == []
+        dots = browser.execute_script(
+            CONTRAST + "return [...arguments[0].querySelectorAll('path.point')].map(getComputedStyle)"
+            ".map((s) => [s.fill, contrast(s.fill, paper, s.opacity), s.stroke === paper])",
+            spread(browser),
+        )
+        assert len(dots) >= 30
+        assert [dot for dot in dots if dot[1] < 3] == []
+        assert sum(dot[2] for dot in dots) == 30  # each run's rim
+
+
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: webdriver.Chrome, page: Path) -> None:
+    with scheme(browser, "dark"):
+        open_page(browser, page.as_uri())
+        browser.execute_async_script("seedspread.drawAll().then(arguments[0])")
+        browser.execute_script(
+            "const all = [...document.querySelectorAll('a[href], button, summary, [tabindex]')];"
+            "window.left = new Set(all.filter((e) => e.checkVisibility({contentVisibilityAuto: true})));"
+        )
+        script = (
+            CONTRAST + "const e = document.activeElement, s = getComputedStyle(e); window.left.delete(e);"
+            "return e === document.body ? null : [e.className, e.textContent.slice(0, 30),"
+            "s.outlineStyle === 'solid' && contrast(s.outlineColor, paper)]"
+        )
+        stops = []
+        while len(stops) < 500:
+            ActionChains(browser).send_keys(Keys.TAB).perform()
+            if (stop := browser.execute_script(script)) is None:
+                break
+            stops.append(stop)
+        assert stops[0][0] == "skip"
+        assert [stop for stop in stops if stop[2] < 3] == []
+        assert browser.execute_script("return [...window.left].map((e) => e.outerHTML.slice(0, 99))") == []
+
+
+def test_two_keys_lead_from_the_answer_to_its_runs(browser: webdriver.Chrome, page: Path) -> None:
+    open_page(browser, page.as_uri())
+    here = "return document.activeElement.closest('figure, section')?.id"
+    for link, place in ((".skip", "-spread"), (".beside a", "-per-seed")):
+        browser.execute_script(f"document.querySelector('{link}').focus()")
+        ActionChains(browser).send_keys(Keys.ENTER).pause(0.2).send_keys(Keys.TAB).perform()
+        assert browser.execute_script(here).endswith(place)
+
+
+def test_many_seeds_and_long_names_are_whole(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    """On the screen every group's name, on paper every run."""
+    rng = np.random.default_rng(0)
+    name = "a group that has a rather long name"
+    rows = [{"group": g, "seed": s, "accuracy": rng.normal(80, 1)} for g in (name, *"bc") for s in range(40)]
+    pd.DataFrame(rows).to_csv(tmp_path / "many.csv", index=False)
+    material = load_table(tmp_path / "many.csv", "accuracy", "group", "b", [], "seed", None)
+    (tmp_path / "page.html").write_text(Report(material).page(), encoding="utf-8")
+    open_page(browser, (tmp_path / "page.html").as_uri())
+    ticks = "return [...arguments[0].querySelectorAll('.panel')[0].querySelectorAll('.xtick text')]"
+    shown = browser.execute_script(ticks + ".filter(e => e.checkVisibility({visibilityProperty: true}))"
+        ".map(e => [...e.querySelectorAll('tspan')].map(t => t.textContent).join(' ') || e.textContent)",
+        spread(browser))  # fmt: skip
+    assert set(shown) == {name, *"bc"}
+    size = {"width": 690, "height": 980, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        with scheme(browser, "dark", "print"):
+            browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= 690
+            assert browser.execute_script(CONTRAST + "return paper") == "rgb(255, 255, 255)"
+            browser.execute_script("dispatchEvent(new Event('afterprint'))")
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_short_folds_are_open_on_paper(browser: webdriver.Chrome, page: Path) -> None:
+    open_page(browser, page.as_uri())
+    shut = "return [...document.querySelectorAll('details.fold:not([open]) h3')].map((h) => h.textContent)"
+    before = browser.execute_script(shut)
+    assert {"The folder of each run", "Every parameter"} < set(before)
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert browser.execute_script(shut) == ["Every parameter"]  # more than a page
+    browser.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert browser.execute_script(shut) == before
+
+
 def test_paper_has_every_figure_even_if_none_was_looked_at(browser: webdriver.Chrome, page: Path) -> None:
     open_page(browser, page.as_uri())
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
@@ -328,9 +454,11 @@ def test_the_live_page_shows_a_run_that_ends_while_it_is_open(
         browser.execute_script(f"{zoom} return Plotly.relayout(p, {{'yaxis.range': [10, 20]}})", figure)
         browser.execute_script("document.querySelectorAll('#bench-factorial .sort')[1].click()")
         browser.execute_script("document.querySelectorAll('#bench-factorial .sort')[1].click()")
+        browser.execute_script("document.querySelector('#bench-factorial .sort').focus()")
         path.write_text(result)
         wait(lambda: "not finished" not in browser.execute_script(MAIN))
         assert browser.execute_script("return window.stays")  # without a reload
+        assert browser.switch_to.active_element.get_attribute("class") == "sort"
         figure = spread(browser)
         assert browser.execute_script(f"{zoom} return p.layout.yaxis.range", figure) == [10, 20]
         sorting = "return document.querySelector('#bench-factorial th[aria-sort]').ariaSort"
