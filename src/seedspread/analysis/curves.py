@@ -23,6 +23,7 @@ from seedspread.tables.columns import (
     combined,
     distinguishing,
     find_seed,
+    is_seed,
     is_step,
     levels_in,
     numbers_in,
@@ -41,7 +42,7 @@ from seedspread.tables.read import Source, read_table
 from seedspread.tables.read import Table as ReadTable
 from seedspread.tables.shape import shaped
 from seedspread.tables.sources.collect import curve_name, find_reader, is_source, write_table
-from seedspread.tables.sources.run import CollectedRun, Place, is_seed, quiet, step_column
+from seedspread.tables.sources.run import CollectedRun, Place, quiet, step_column
 from seedspread.tables.sources.run import find_seed as seed_parameter
 
 # Steps of a curve: of more, some are taken, the first and the last among them.

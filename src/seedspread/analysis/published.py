@@ -14,7 +14,18 @@ import pandas as pd
 from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.display import MOST_ROWS, Answer, Block, Heading, Note, Result, mean_and_sd, table_of
 from seedspread.analysis.judgement import word_of
-from seedspread.analysis.words import aligned, ci, difference, ends, p_phrase, p_value, signed, times, two
+from seedspread.analysis.words import (
+    aligned,
+    ci,
+    claim_of,
+    difference,
+    ends,
+    p_phrase,
+    p_value,
+    signed,
+    times,
+    two,
+)
 from seedspread.errors import spoken
 from seedspread.render.table import Table
 from seedspread.runs.levels import group_name
@@ -372,22 +383,15 @@ def _seeds(a: int, b: int) -> str:
 
 
 def _lines(c: PublishedComparison, equivalence: float) -> list[Answer]:
-    name, few = c.group.name, min(c.group.n, c.baseline.n) < FEWEST_SEEDS
-    more = "more" if (c.ratio or 1) > 1 else "less"
-    claims: dict[Word, str] = {
-        "YES": f"{name} spreads {more} across seeds",
-        "NO": f"the spread differs by less than {equivalence:g}x, either way",
-        "MAYBE": f"{name} may spread {more} across seeds",
-        "CAN'T TELL": f"{c.seeds} do not settle whether {name} spreads more or less",
-    }
-    if few:
-        claims["CAN'T TELL"] += f": it takes {FEWEST_SEEDS} per group"
+    claim = claim_of(c.verdict, c.group.name, c.ratio, c.seeds, equivalence)
+    if c.verdict == "CAN'T TELL" and min(c.group.n, c.baseline.n) < FEWEST_SEEDS:
+        claim += f": it takes {FEWEST_SEEDS} per group"
     sd = times(None if c.ratio is None else sqrt(c.ratio))
     clear = "they differ" if 0 not in c.difference_interval else "no clear difference"
     means = f"{clear}: {difference(Estimate(c.difference, c.difference_interval))}"
     power = f"{c.seeds} reliably detect only ratios above {two(c.detectable)}, if values are normal"
     figures = f"variance {times(c.ratio)} ({ci(c.interval)}), sd {sd}, {p_phrase(c.p)}"
-    answer = Answer.of(c.verdict, claims[c.verdict], figures)
+    answer = Answer.of(c.verdict, claim, figures)
     return [answer, Answer.of("Means", means), *([Answer.of("Power", power)] if c.detectable else [])]
 
 

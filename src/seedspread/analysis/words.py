@@ -249,23 +249,29 @@ def title_line(audit: AuditResult, c: Comparison) -> str:
     return f"{c.title} | {audit.value} | {seeds}, {sum(s.n for s in c.pooled)} runs"
 
 
+def claim_of(word: Word, name: str, ratio: float | None, seeds: str, equivalence: float | None) -> str:
+    """What a verdict says of a group's spread."""
+    more = "more" if (ratio or 1.0) > 1 else "less"
+    match word:
+        case "YES":
+            return f"{name} spreads {more} across seeds"
+        case "NO":
+            return f"the spread differs by less than {equivalence:g}x, either way"
+        case "MAYBE":
+            return f"{name} may spread {more} across seeds"
+        case "CAN'T TELL":
+            return f"{seeds} do not settle whether {name} spreads more or less"
+
+
 def claim(c: Comparison) -> str:
     """The verdict in words: `clamp spreads more across seeds`."""
-    h, name = c.headline, c.group_name
-    more = "more" if (h.ratio or 1.0) > 1 else "less"
-    if c.word == "NO":
-        return f"the spread differs by less than {h.equivalence:g}x, either way"
-    if c.p_adjusted is None:
+    h, lowering = c.headline, [doubt for doubt in c.doubts if doubt.lowers]
+    if c.p_adjusted is None and c.word != "NO":
         return _no_answer(c)
-    said = f"{name} spreads {more} across seeds"
-    if c.word == "MAYBE":
-        lowering = [doubt for doubt in c.doubts if doubt.lowers]
-        said = (
-            f"{said}, but {_doubt(c, lowering[0])}" if lowering else f"{name} may spread {more} across seeds"
-        )
-    elif c.word == "CAN'T TELL":
-        said = f"{seed_counts(c.seeds)} do not settle whether {name} spreads more or less"
-    return f"{said}; {_unlike(c, h.unlike)}" if h.unlike else said
+    doubtful = c.word == "MAYBE" and bool(lowering)
+    said = claim_of("YES" if doubtful else c.word, c.group_name, h.ratio, seed_counts(c.seeds), h.equivalence)
+    said += f", but {_doubt(c, lowering[0])}" if doubtful else ""
+    return f"{said}; {_unlike(c, h.unlike)}" if h.unlike and c.word != "NO" else said
 
 
 def _no_answer(c: Comparison) -> str:
