@@ -189,9 +189,11 @@ class RateAndOutcome:
     correlation: Correlation
 
 
-def rates_and_outcomes() -> list[RateAndOutcome]:
+def rates_and_outcomes(seeds: range | None = None) -> list[RateAndOutcome]:
     """Each group that clamps in float32, has ten seeds or more, and draws all randomness from the seed."""
     runs = published_runs()
+    if seeds is not None:
+        runs = runs[runs["seed"].isin(seeds)]
     own = [name for name in runs.columns if name.startswith("seeds.") and name != "seeds.run"]
     # Runs of other losses have no margin, and so no rate, whatever their config names.
     clamped = runs["objective.margin_type"].isin(CLAMPED) & runs[_MEAN_RATE].notna()

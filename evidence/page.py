@@ -210,7 +210,7 @@ def _prose_of(name: str) -> dict[str, str]:
 def _section(found: Finding) -> dict[str, Any]:
     """What the page says of one study, but for the prose."""
     comparisons = found.audit.comparisons if found.audit else ()
-    changed = change(found)
+    changed, second = change(found), further(found)
     others = unplanned(found)
     told = [f"{markdown_text(c.title)}: {markdown_text(c.verdict)}" for c in comparisons]
     told += [f"{markdown_text(c.title)} (not planned): {markdown_text(c.verdict)}" for c in others]
@@ -221,8 +221,9 @@ def _section(found: Finding) -> dict[str, Any]:
         "is_whole": found.is_whole,
         "groups": to_markdown(_groups(found)) if len(found.runs) else "",
         "reading": _SEVERAL if len(comparisons) > 1 else _ALONE,
-        "verdicts": told + [markdown_text(str(one)) for one in (changed, *further(found)) if one],
+        "verdicts": told + [markdown_text(str(one)) for one in (changed, second and second[0]) if one],
         "change": changed.values if changed else {},
+        "second": second[1] if second else {},
         **_beside(found, (*comparisons, *others)),
         "floor": {name: _floor_share(list(runs["key"])) for name, runs in _cells(found)},
         **_numbers(found, (*comparisons, *others)),
@@ -326,7 +327,13 @@ def _rates() -> Table:
 
 
 def _correlations() -> dict[str, str]:
-    return {f"{one.dataset}, {one.group}": f"{one.correlation.r:+.2f}" for one in rates_and_outcomes()}
+    """By group, over all seeds; and over the first and the second 24, where there are so many."""
+    parts = {"": range(1, 1000), ", first": range(1, 25), ", new": range(25, 1000)}
+    return {
+        f"{one.dataset}, {one.group}{part}": f"{one.correlation.r:+.2f}"
+        for part, seeds in parts.items()
+        for one in rates_and_outcomes(seeds)
+    }
 
 
 def _scales() -> Table:

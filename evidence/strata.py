@@ -84,16 +84,23 @@ def _of_group(runs: pd.DataFrame, factor: str, first: str) -> tuple[float, Inter
     return headline.ratio, headline.interval, headline.p
 
 
-def further(found: Finding) -> list[str]:
-    """What a study planned to answer second, once all of its runs are there."""
+def further(found: Finding) -> tuple[str, dict[str, str]] | None:
+    """What a study planned to answer second, once all of its runs are there; and its numbers, for prose."""
     if not found.is_whole or found.audit is None:
-        return []
+        return None
     earlier = {one.name: one for one in findings()}
     if found.name == "longer":
-        return [str(_from_4_to_16_epochs(earlier["margin"], found))]
+        change = _from_4_to_16_epochs(earlier["margin"], found)
+        return str(change), change.values
     if found.name == "dose-again":
-        return [f"All 48 seeds, not independent of the hint: {_together(earlier['dose'], found).verdict}"]
-    return []
+        c = _together(earlier["dose"], found)
+        headline, ends_of = c.headline, c.headline.shown_interval
+        if headline.ratio is None or ends_of is None or headline.p is None:
+            raise ValueError("all 48 seeds have no ratio")
+        numbers = {"ratio": two(headline.ratio), "low": two(ends_of.low), "high": two(ends_of.high)}
+        text = f"All 48 seeds, not independent of the hint: {c.verdict}"
+        return text, numbers | {"p": p_phrase(headline.p)}
+    return None
 
 
 def _from_4_to_16_epochs(short: Finding, long: Finding) -> Change:

@@ -19,7 +19,7 @@ from seedspread.render.chart import GREY, Chart
 from seedspread.render.table import Column, Table
 from seedspread.stats.result import Estimate, Interval
 
-SCALE = "a ViT of 4 layers and width 64, 4 epochs: not the paper's scale"
+SCALE = "a ViT of 4 layers and width 64, 4 epochs (16 in longer): not the paper's scale"
 
 # What a narrow terminal does without.
 _WIDE = 120
