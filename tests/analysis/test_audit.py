@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from seedspread import audit, components
 from seedspread.analysis.audit_result import AuditResult, Comparison
-from seedspread.analysis.charts import Dots, Line, audit_chart, group_marks, lines_panel
-from seedspread.analysis.words import asides
+from seedspread.analysis.charts import NO_RATIO, Dots, Line, audit_chart, group_marks, lines_panel
+from seedspread.analysis.words import asides, seed_counts
 from seedspread.paper.values import published_table
 from seedspread.render.chart import BEYOND, PlotError
 from seedspread.stats.result import Interval
@@ -214,9 +214,9 @@ def test_strata_are_drawn_on_one_scale_and_what_is_off_the_axis_is_marked() -> N
 
 def test_a_picture_without_a_ratio_says_so(tmp_path: Path) -> None:
     result = two([1.0], [1.0, 2.0])
-    assert audit_chart(result).panels[1].title == "no ratio with an interval"
+    assert audit_chart(result).panels[1] == NO_RATIO
     result.draw(tmp_path / "a.svg")
-    assert "no ratio with an interval" in (tmp_path / "a.svg").read_text()
+    assert NO_RATIO.title in (tmp_path / "a.svg").read_text()
 
 
 def test_groups_keep_their_colors_over_comparisons() -> None:
@@ -288,7 +288,8 @@ def test_seeds_are_counted_not_cells() -> None:
     )
     c = audit(rows, "value", "group", "old", "mode").comparisons[0]
     assert c.seeds == (10, 10)
-    assert any(line.startswith("10 seeds reliably detect") for _, line in asides(c))
+    (power,) = [line for label, line in asides(c) if label == "Power"]
+    assert power.startswith(f"{seed_counts(c.seeds)} ")
 
 
 def test_arms_in_different_blocks_are_said_to_be_mixed() -> None:

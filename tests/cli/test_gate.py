@@ -97,4 +97,4 @@ def test_the_example_passes_and_fails_with_worse_runs(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_accuracy.py"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == ended, done.stdout
-    assert "FAIL        accuracy: worse" in done.stdout
+    assert "FAIL        accuracy: " in done.stdout

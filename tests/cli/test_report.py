@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from seedspread import audit
+from seedspread.analysis.words import title_of
 from seedspread.cli import main
 from tests.commands import PAPER, paper_csv, seedspread_here, without_torch
 from tests.report.helpers import made_store
@@ -30,10 +32,11 @@ def test_a_store_without_torch(tmp_path: Path) -> None:
 
 
 def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
-    out, pictures = tmp_path / "r.html", tmp_path / "p"
+    out, pictures, runs = tmp_path / "r.html", tmp_path / "p", paper_csv(tmp_path)
+    (c,) = audit(runs, "accuracy", "margin_type", "subtract", "stability").comparisons
     done = seedspread_here(
         "report",
-        paper_csv(tmp_path),
+        runs,
         *PAPER,
         "--baseline",
         "subtract",
@@ -45,7 +48,7 @@ def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)
-    assert values["answer"].startswith("Yes: clamp spreads more")
+    assert values["answer"] == title_of(c)
     assert {Path(p).name for p in values["figures"]} == {p.name for p in pictures.iterdir()}
     assert {p.suffix for p in pictures.iterdir()} == {".pdf", ".png", ".md"}
 

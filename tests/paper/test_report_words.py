@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from seedspread.analysis.words import asides, next_steps, title_of, two
 from seedspread.cff.presets import read_config
 from seedspread.paper.report import paper_setting, scale_of
 from seedspread.paper.values import printed, published_table
@@ -81,8 +82,9 @@ def test_anyones_table_gets_a_page(tmp_path: Path) -> None:
     assert material.settings[0].comparisons[0].headline.raw_ratio == pytest.approx(8.2155, abs=1e-4)
     assert "answer" in {c.id for c in report.charts}
     said = " ".join(report.sections[0].words)
-    assert "Power: 7 seeds reliably detect only ratios above " in said
-    assert "Caution: same-seed runs of clamp agree (r = 0.81)" in said
+    beside = asides(material.settings[0].comparisons[0])
+    assert {"Means", "Power", "Caution"} <= {label for label, _ in beside}
+    assert all(f"{label}: {line}" in said for label, line in beside)
     assert {t.follows for t in report.tables} == {""}
     assert "runs.csv" in report.page()
 
@@ -94,9 +96,12 @@ def test_a_clear_difference_is_said_first(tmp_path: Path) -> None:
         ("b", i, 50 + (v - 50) / 40) for i, v in enumerate(values)
     ]
     pd.DataFrame(rows, columns=["arm", "seed", "score"]).to_csv(path, index=False)
-    report = Report(load_table(path, "score", "arm", "b", None, "seed", None))
-    assert report.answer.startswith("Yes: a spreads more, variance ×1,600 (")
-    assert report.advice[0].startswith("For a mean that is equally sure, a takes about 1,600 times as many")
+    material = load_table(path, "score", "arm", "b", None, "seed", None)
+    report = Report(material)
+    (c,) = material.settings[0].comparisons
+    assert (c.word, c.group, two(c.headline.ratio)) == ("YES", "a", "1,600")
+    assert report.answer == title_of(c)
+    assert report.advice[0] == next_steps([c])[0]
 
 
 def test_a_study_is_let_go_on_while_runs_are_to_come(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.report import fill
 from seedspread.analysis.audit import audit
+from seedspread.analysis.words import title_of
 from seedspread.cff.margins import layer_margins
 from seedspread.report.extension import ReportData, ReportError
 from seedspread.report.layers import RunLayers, read_layers
@@ -243,7 +244,10 @@ def test_arms_that_are_the_same_runs_are_not_compared(tmp_path: Path) -> None:
 
 def test_one_seed_is_not_enough_to_say(tmp_path: Path) -> None:
     made_store(tmp_path, seeds=1)
-    assert Report(material_of(tmp_path)).answer.startswith("Can't tell: neither group has any spread")
+    material = material_of(tmp_path)
+    (c,) = material.settings[0].comparisons
+    assert (c.word, c.p_adjusted) == ("CAN'T TELL", None)
+    assert Report(material).answer == title_of(c)
 
 
 def test_a_run_whose_accuracy_is_no_number_is_named(tmp_path: Path) -> None:
