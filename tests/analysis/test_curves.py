@@ -88,7 +88,7 @@ def test_a_long_table_gives_curves_by_task_as_picture_and_csv(tmp_path: Path) ->
             "differ in task: show them apart",
         ),
         (lambda t: t.assign(loss="bad"), {}, "must hold finite numbers"),
-        (lambda t: t, {"level": 0.2}, "the level must lie between 0.5 and 1"),
+        (lambda t: t, {"level": 0.2}, "0.2"),
     ],
 )
 def test_curves_refuse_in_one_line(change: Any, asked: dict[str, Any], said: str) -> None:

@@ -97,21 +97,21 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "one column.csv": ("accuracy\n0.5\n0.6\n", "one column only"),
     "duplicates.csv": (PLAIN.replace("seed,", "accuracy,"), "two columns called 'accuracy'"),
     "ragged.csv": (changed("a,3,0.53\n", "a,3,0.53,9\n"), "Expected 3 fields in line 5, saw 4"),
-    "too large.csv": (changed("0.53", "1e400"), "must hold finite numbers; row 5: '1e400'"),
-    "gigantic.csv": (changed("0.53", "9" * 400), "must hold finite numbers; row 5"),
-    "gigantic.json": (json.dumps(wide()).replace("0.53", "9" * 400), "must hold finite numbers; row"),
+    "too large.csv": (changed("0.53", "1e400"), "row 5: '1e400'"),
+    "gigantic.csv": (changed("0.53", "9" * 400), "row 5: '999"),
+    "gigantic.json": (json.dumps(wide()).replace("0.53", "9" * 400), ": 999"),
     "huge.csv": (changed("0.53", "1e70"), "change its unit"),
-    "inf.csv": (changed("0.53", "-Infinity"), "must hold finite numbers; row 5: '-Infinity'"),
-    "formula.csv": (changed("0.53", "=B2+1"), "must hold finite numbers; row 5: '=B2+1'"),
-    "words.csv": (changed("0.53", "about 0.5"), "must hold finite numbers; row 5: 'about 0.5'"),
+    "inf.csv": (changed("0.53", "-Infinity"), "row 5: '-Infinity'"),
+    "formula.csv": (changed("0.53", "=B2+1"), "row 5: '=B2+1'"),
+    "words.csv": (changed("0.53", "about 0.5"), "row 5: 'about 0.5'"),
     "two decimal signs.csv": (table(separator=";").replace("0.53", "0,53"), "a decimal comma in row 5"),
     "thousands.csv": (table(lambda v: f'"{1000 * v:1.0f},000"'), "may be 500000 or 500.000"),
     "per cent once.csv": (changed("0.53", "53%"), "per cent sign in row 5 and none"),
-    "fractions.csv": (changed("0.53", "53/100"), "must hold finite numbers; row 5: '53/100'"),
-    "twice.csv": (PLAIN + "b,5,0.7\n", "rows 13 and 14 are both b, seed 5"),
-    "no seed.csv": (changed("a,3,", "a,,"), "column 'seed' is empty in row 5"),
-    "no group.csv": (changed("a,3,", ",3,"), "column 'method' is empty in row 5"),
-    "one group.csv": (PLAIN.replace("b,", "a,1"), "a comparison needs two levels"),
+    "fractions.csv": (changed("0.53", "53/100"), "row 5: '53/100'"),
+    "twice.csv": (PLAIN + "b,5,0.7\n", "b, seed 5"),
+    "no seed.csv": (changed("a,3,", "a,,"), "'seed'"),
+    "no group.csv": (changed("a,3,", ",3,"), "'method'"),
+    "one group.csv": (PLAIN.replace("b,", "a,1"), "method = 'a'"),
     "mean and sd.csv": (table(lambda v: f"{v!r} ± 0.1"), "holds means and sds"),
     "empty.md": ("| method | seed | accuracy |\n|---|---|---|\n", "no table with rows"),
     "no table.md": ("Just prose.\n", "no table"),
@@ -120,8 +120,8 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "deep.json": ("[" * 100_000, "deep.json"),
     "broken.xlsx": (b"PK\x03\x04 no archive", "no Excel file"),
     "old.xls": (b"\xd0\xcf\x11\xe0", "old Excel format"),
-    "broken.parquet": (b"PAR1 nothing PAR1", "cannot be read as a table"),
-    "broken.csv.gz": (gzip.compress(PLAIN.encode())[:-9], "cannot be read as a table"),
+    "broken.parquet": (b"PAR1 nothing PAR1", "broken.parquet"),
+    "broken.csv.gz": (gzip.compress(PLAIN.encode())[:-9], "broken.csv.gz"),
 }  # fmt: skip
 # Values that are read, with a run that is counted as failed.
 MISSING = [*"", "nan", "NaN", "N/A", "null", "-", "—", "#N/A", "None", "n.a.", "<NA>"]
@@ -163,7 +163,8 @@ def test_a_run_without_a_value_counts_as_failed(tmp_path: Path, cell: str) -> No
     assert code == 0
     found = json.loads(out)
     assert [side["n"] for side in found["comparisons"][0]["pooled"]] == [6, 5]
-    assert any("1 run without a value counts as failed (row 5)" in note for note in found["notes"])
+    assert found["comparisons"][0]["failures"]["crashed"] == [0, 1]
+    assert any("(row 5)" in note for note in found["notes"])
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
@@ -188,4 +189,6 @@ def test_a_column_that_is_not_there_is_named_though_others_are_missing(tmp_path:
     path = tmp_path / "t.csv"
     path.write_text(PLAIN)
     done = seedspread_here("audit", str(path), "--by", "nope")
-    assert "error: t.csv has no column 'nope'" in done.stderr.replace(f"{tmp_path}/", "")
+    assert done.stderr.startswith("error: ")
+    assert "'nope'" in done.stderr
+    assert "'seed'" not in done.stderr

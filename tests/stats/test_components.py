@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize, stats
 from statsmodels.formula.api import mixedlm
 
-from seedspread.analysis.components import GroupComponents, Split, compare_splits, split
+from seedspread.analysis.components import NO_NOISE, GroupComponents, Split, compare_splits, split
 from seedspread.analysis.words import NO_VARIANCE, NOT_REPEATED
 from seedspread.stats.components import NOISE, SEED, TOGETHER, Dense, Sample, Spectral, design
 from seedspread.stats.groups import Floats, Ints
@@ -340,7 +340,7 @@ def test_runs_that_share_their_training_share_its_noise() -> None:
     data = replace(sample(y, cells, init=init, probe=probe), shared_noise=shared_noise)
     found = told(data)
     assert [c.key for c in found.components] == ["init", "probe", NOISE]
-    assert "no same-seed noise among them" in found.note
+    assert NO_NOISE in found.note
 
     x = np.stack([cells == k for k in range(3)], axis=1).astype(float)
     parts = [(codes[:, None] == codes[None, :]).astype(float) for codes in (init, probe)]

@@ -107,7 +107,7 @@ def test_what_is_left_out_is_named() -> None:
     some = runs()
     some = some.loc[(some["m"] == "a") | ~some["seed"].isin([2, 4])]
     assert "b has no run with seed 2, 4, which others have." in check(some, "accuracy", "m").notes
-    assert not any("which others have" in note for note in check(some, "accuracy", "m", paired=False).notes)
+    assert not any("2, 4" in note for note in check(some, "accuracy", "m", paired=False).notes)
     same = runs()
     same.loc[same["m"] == "b", "accuracy"] = same.loc[same["m"] == "a", "accuracy"].to_numpy()
     assert any("b and a have the same values" in note for note in check(same, "accuracy", "m").notes)
@@ -194,7 +194,7 @@ def test_errors_in_python_speak_python(tmp_path: Path) -> None:
     assert "by='Dataset'" in said
     assert "--" not in said
     assert said.endswith("audit(table, value='AUC', group='Model', by='Dataset')")
-    assert "Baseline: a (swap with baseline='b')." in check(runs(), "accuracy", "m").notes
+    assert any("baseline='b'" in note for note in check(runs(), "accuracy", "m").notes)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "result.json").write_text('{"config": {"seed": 1}, "metrics": {"loss": 0.5}}')
     assert refused(tmp_path).startswith("say which metric with value=...; ")
@@ -236,9 +236,6 @@ def test_a_wrong_argument_is_answered_with_the_right_ones(
 
 def test_sets_of_runs_name_the_seeds_that_one_lacks() -> None:
     first, second = runs("a"), runs("b").drop(index=[2, 4])
-    assert any(
-        "has no run with seed 2, 4, which others have." in n
-        for n in compare(first, second, value="accuracy").notes
-    )
+    assert any("seed 2, 4" in note for note in compare(first, second, value="accuracy").notes)
     unpaired = compare(first, second, value="accuracy", paired=False)
     assert unpaired.spread.comparisons[0].paired_correlation is None

@@ -115,7 +115,7 @@ class Components:
 
 
 MOST_RUNS = 1_500
-_NO_NOISE = "runs that differ only in what comes after training have no same-seed noise among them"
+NO_NOISE = "runs that differ only in what comes after training have no same-seed noise among them"
 _NAMES = {model.SEED: "between seeds", model.NOISE: "same-seed noise", model.TOGETHER: "sources together"}
 
 
@@ -155,7 +155,7 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
         runs = Group(sample.name, sample.values, sample.cells, np.arange(len(sample.values)))
         total, tails = runs.within_variance, chi2_ppf([(1 + level) / 2, (1 - level) / 2], runs.df)
         low, high = map(float, total * runs.df / tails)
-        note = _NO_NOISE if made.has_shared_noise else words.NOT_REPEATED
+        note = NO_NOISE if made.has_shared_noise else words.NOT_REPEATED
         return Split(replace(blank, total=total, interval=Interval(low, high, level), note=note))
     estimates, top = model.fit(made.likelihood)
     curves = model.profiles(made.likelihood, estimates, top)
@@ -188,7 +188,7 @@ def _limits(made: model.Design) -> str:
         )
     elif len(made.names) > 2 and model.TOGETHER not in made.names:
         note = "what sources of randomness do only together counts as noise"
-    return "; ".join(filter(None, (note, _NO_NOISE if made.has_shared_noise else "")))
+    return "; ".join(filter(None, (note, NO_NOISE if made.has_shared_noise else "")))
 
 
 def _tested(whole: Component, made: model.Design, curve: model.Curve) -> Component:
