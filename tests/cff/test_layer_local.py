@@ -172,7 +172,7 @@ def test_workers_of_a_study_find_code_beside_its_file(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     command = [sys.executable, "-m", "seedspread", "run", str(beside / "study.toml"), "--workers", "2"]
     done = subprocess.run(command, cwd=tmp_path / "elsewhere", capture_output=True, text=True, check=False)
-    assert "4 of 4 runs are done" in done.stdout, done.stderr
+    assert done.returncode == 0, done.stderr
     layers = Store(tmp_path / "elsewhere" / "store").layers()
     assert layers.groupby("architecture")["layer"].nunique().to_dict() == {"mlp": 3, "user_layers:Net": 2}
     found = [

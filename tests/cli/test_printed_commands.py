@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,12 @@ def answered(words: list[str]) -> dict[str, Any]:
     assert words[0] == "audit"
     found: dict[str, Any] = json.loads(said(*words, "--json"))
     return found
+
+
+def standing(study: Path, store: Path, *options: str) -> dict[str, int]:
+    """How many runs are in which state."""
+    found = json.loads(said("status", study, "--store", store, *options, "--json"))
+    return dict(Counter(run["state"] for run in found["runs"]))
 
 
 def program_study(folder: Path, name: str, arms: str = '"new", "old"') -> Path:
@@ -145,8 +152,8 @@ def test_what_is_printed_of_a_varied_study_is_about_the_variation(tmp_path: Path
     other = printed(said("run", one, "--seeds", "1,3", "--store", store, "--workers", 2))
     rows = [answered(words)["rows"] for words in (first, whole, other)]
     assert rows == [4, 6, 4]
-    assert "4 runs: 4 done" in said("status", one, *varied, "--store", store)
-    assert "name one with --study: same, same seeds=1,3, same seeds=2" in said("audit", store, fails=True)
+    assert standing(one, store, *varied) == {"done": 4}
+    assert "--study: same, same seeds=1,3, same seeds=2" in said("audit", store, fails=True)
     two = program_study(tmp_path / "two", "same", '"newer", "old"')
     twin = printed(said("run", two, "--seeds", "1,3", "--store", store, "--workers", 2))
     assert twin[-1] == f"{two} seeds=1,3"  # the store has two of that name
@@ -196,12 +203,14 @@ def test_failed_runs_are_advised_to_be_mended_and_that_helps(tmp_path: Path) -> 
     study, store = program_study(tmp_path, "study"), tmp_path / "store"
     (tmp_path / "train.py").write_text(PROGRAM.replace('"broken"', "arm"))
     command = ["run", str(study), "--store", str(store), "--keep-going"]
-    assert "6 failed (try again with --retry-failed)" in said(*command)
+    assert "--retry-failed" in said(*command)
+    assert standing(study, store) == {"failed": 6}
     advice = json.loads(said("report", store, "--out", tmp_path / "r.html", "--json"))["advice"]
     assert "--retry-failed" in advice[0]
     assert len(advice) == 1
     (tmp_path / "train.py").write_text(PROGRAM)
-    assert "6 of 6 runs are done" in said(*command, "--retry-failed")
+    said(*command, "--retry-failed")
+    assert standing(study, store) == {"done": 6}
     assert "retry" not in said("report", store, "--out", tmp_path / "r.html", "--json")
 
 
@@ -209,7 +218,7 @@ def test_what_the_page_says_to_plan_with_can_be_run(tmp_path: Path) -> None:
     study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
     fill(Plan.make(StudySpec.from_file(study), tmp_path / "store"))
     values = json.loads(said("report", tmp_path / "store", "--out", tmp_path / "r.html", "--json"))
-    (line,) = (line for line in values["advice"] if line.startswith("Add seeds"))
+    (line,) = (line for line in values["advice"] if "seedspread seeds" in line)
     assert "seeds" in said(*printed(line))
 
 
@@ -231,7 +240,7 @@ def test_what_compare_says_to_type_compares(tmp_path: Path) -> None:
     for name, levels in (("margins", MARGINS), ("other", MARGINS.replace("0.8", "0.3"))):
         study = written(tmp_path, name, levels, AUDIT + 'by = "margin_first"\n')
         fill(Plan.make(StudySpec.from_file(study), store))
-    assert "one store and --study twice" in said("compare", store, fails=True)
+    assert "--study" in said("compare", store, fails=True)
     found = json.loads(said("compare", store, "--study", "margins", "--study", "other", "--json"))
     assert found["names"] == ["margins", "other"]
     assert {c["stratum"] for c in found["spread"]["comparisons"]} == {
@@ -240,7 +249,7 @@ def test_what_compare_says_to_type_compares(tmp_path: Path) -> None:
     assert "30 of 45" in found["copies"][0]
     assert "twice" in said("compare", store, store, "--study", "margins", fails=True)
     Store(store).table().to_csv(table, index=False)
-    assert "name one with --study: margins, other" in said("compare", store, table, fails=True)
+    assert "--study: margins, other" in said("compare", store, table, fails=True)
 
 
 def test_what_compare_says_of_tables_compares_them(tmp_path: Path) -> None:
@@ -364,7 +373,7 @@ def test_runs_that_ended_with_an_error_are_named_in_the_audit(tmp_path: Path) ->
     program = PROGRAM.replace('arm == "broken"', '(arm, seed) == ("new", "2")')
     (tmp_path / "train.py").write_text(program)
     done = CliRunner().invoke(app, ["run", str(study), "--store", str(tmp_path / "store")])
-    assert "1 failed (try again with --retry-failed)" in done.stdout
+    assert "--retry-failed" in done.stdout
     notes = answered(printed(done.stdout))["notes"]
     assert any("(new, seed 2)" in note for note in notes)
 
@@ -374,19 +383,20 @@ def test_the_command_that_status_prints_begins_the_store(tmp_path: Path) -> None
     asked = ("status", study, "--store", store)
     command = printed(said(*asked, fails=True))
     assert command == ["run", str(study), "--store", str(store)]
-    assert "6 of 6 runs are done" in said(*command)
-    assert "6 runs: 6 done." in said(*asked)
+    said(*command)
+    assert standing(study, store) == {"done": 6}
+    said(*asked)
 
 
 def test_what_status_says_of_failed_runs_can_be_done(tmp_path: Path) -> None:
     study, store = program_study(tmp_path, "study"), tmp_path / "store"
     (tmp_path / "train.py").write_text(PROGRAM.replace('"broken"', '"new"'))
-    assert "3 failed (try again with --retry-failed)" in said("run", study, "--store", store)
+    assert "--retry-failed" in said("run", study, "--store", store)
     plan = said("plan", study, "--store", store)
     assert "--retry-failed" in plan
-    assert "3 done, 3 failed" in said("status", study, "--store", store)
+    assert standing(study, store) == {"done": 3, "failed": 3}
     (tmp_path / "train.py").write_text(PROGRAM)
-    assert "6 of 6 runs are done" in said("run", study, "--store", store, "--retry-failed")
+    said("run", study, "--store", store, "--retry-failed")
     assert json.loads(said("plan", study, "--store", store, "--json"))["missing"] == 0
 
 

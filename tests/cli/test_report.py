@@ -60,8 +60,8 @@ SCORES = ("table.csv", "--value", "score", "--group", "arm")
     ("arguments", "said"),
     [
         ((), "give a store or a table"),
-        (("nowhere",), "not a folder of runs"),
-        ((".",), "no record of a study"),
+        (("nowhere",), "nowhere"),
+        ((".",), "study"),
         ((".", "--study", "quickstat"), "did you mean 'quickstart'"),
         (("table.csv", "--out", "page.pdf"), "must end in .html"),
         ((*SCORES, "--out", "file/page.html"), "cannot be written"),

@@ -39,7 +39,7 @@ def test_failures_are_told_and_set_the_exit_code(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "not finite" in done.stderr
     said = done.stderr.strip().splitlines()[-1]
-    assert said.startswith("error: 2 runs failed")
+    assert said.startswith("error: 2 runs ")
     assert "--retry-failed" in said
     status = seedspread_here("status", study, "--store", store)
     assert "2 failed" in status.stdout

@@ -254,9 +254,9 @@ def test_a_change_makes_a_new_page_and_a_fault_keeps_the_old(
     now[0] += 2
     second = live.edition()
     assert second.version != first.version
-    assert "2 of 8 runs are not finished" in second.page
+    assert "2 of 8 runs" in second.page
     assert f'data-version="{second.version}"' in second.page
-    assert second.state == "live: 6 of 8 runs done"
+    assert "6 of 8 runs" in second.state
 
 
 def test_a_value_is_not_made_again_too_soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,7 +347,7 @@ def test_the_page_of_a_store_in_which_nothing_has_ended_yet_is_there(tmp_path: P
     plan = made_store(tmp_path, seeds=2)
     unfinished(plan, *range(len(plan.runs)))
     live = LiveReport(lambda: Report(material_of(tmp_path)), lambda: "")
-    assert live.edition().state == f"live: 0 of {len(plan.distinct)} runs done"
+    assert f"0 of {len(plan.distinct)} runs" in live.edition().state
 
 
 def test_the_time_left_is_what_status_says(tmp_path: Path) -> None:

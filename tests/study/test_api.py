@@ -13,6 +13,7 @@ from seedspread.cff.training.result import RunResult
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
 from seedspread.paper.quickstart import quickstart
+from seedspread.runs.metrics import metric_of
 from seedspread.runs.store import Store
 from seedspread.study.executor import StudyProgress
 from seedspread.study.local import LocalExecutor
@@ -43,7 +44,7 @@ def test_a_study_is_run_audited_and_reported(tmp_path: Path) -> None:
     assert html.count("<tr style") == 2  # a row per cell
     assert " ± " in html
     assert found.report(tmp_path / "page.html").read_text().count("test accuracy (%)") > 1
-    assert "test negative log-likelihood (nats)" in found.report(tmp_path / "nll.html", "nll").read_text()
+    assert metric_of("nll").label in found.report(tmp_path / "nll.html", "nll").read_text()
 
 
 def test_paths_may_be_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +91,7 @@ def test_where_a_run_fails_the_others_can_still_be_audited_and_reported(tmp_path
     assert "failed: rate = 1, seed 3: ValueError: diverged" in repr(found)
     assert "diverged" in found._repr_html_()
     assert found.audit().rows == 9
-    assert "ended with an error" in found.report(tmp_path / "page.html").read_text()
+    assert "1 of 10 runs" in found.report(tmp_path / "page.html").read_text()
 
 
 def test_the_quickstart_trains_audits_writes_a_report_and_says_what_it_can_show(

@@ -119,10 +119,10 @@ def test_one_that_raises_fails_with_its_traceback_and_leaves_the_others(tmp_path
         return {"score": width}
 
     study = made_study(train)
-    with pytest.raises(SeedspreadError, match=r"2 runs failed.*ValueError: no luck with width \d") as caught:
+    with pytest.raises(SeedspreadError, match=r"^2 runs .*ValueError: no luck with width \d") as caught:
         study.run(tmp_path, workers=1, progress=False, strict=True)
     assert "\n" not in str(caught.value)
-    assert "2 done, 2 failed" in repr(study.run(tmp_path, workers=1, progress=False))
+    assert study.run(tmp_path, workers=1, progress=False).table["seed"].tolist() == [1, 1]
     states = study.plan(tmp_path).states()
     assert sorted(state.state for state in states.values()) == ["done", "done", "failed", "failed"]
     failed = next(key for key, state in states.items() if state.state == "failed")
@@ -139,9 +139,7 @@ def test_one_that_kills_its_process_fails_at_once_and_goes_on_when_retried(tmp_p
         return {"score": len(tries.read_text())}
 
     study = made_study(train)
-    with pytest.raises(
-        SeedspreadError, match=r"^1 run failed; .* it ended its process by signal 9 \(SIGKILL\)"
-    ):
+    with pytest.raises(SeedspreadError, match=r"^1 run .* 9 \(SIGKILL\)"):
         study.run(tmp_path, workers=1, progress=False)
     runs = study.run(tmp_path, workers=1, progress=False, retry_failed=True)
     scores = {(row["width"], row["seed"]): row["score"] for row in runs.table.to_dict("records")}

