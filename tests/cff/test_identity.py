@@ -132,8 +132,8 @@ def test_every_field_can_be_set() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["training.epoch=3"], "training.epoch: no such field; did you mean 'epochs'"),
-        (["trainin.epochs=3"], "trainin: no such field; did you mean 'training'"),
+        (["training.epoch=3"], "training.epoch: no such field.*'epochs'"),
+        (["trainin.epochs=3"], "trainin: no such field.*'training'"),
         (["training.epochs=0"], "training.epochs: .* got 0"),
         (["training.epochs=true"], "training.epochs"),
         (["data.allow_partial=yes"], "data.allow_partial"),
@@ -146,7 +146,7 @@ def test_every_field_can_be_set() -> None:
         (["model.heads=3"], "model: heads 3 does not divide dim 128"),
         (["objective.margin_type=clip"], "objective.margin_type"),
         (["objective.temperature=0"], "objective.temperature"),
-        (["data.name=cifar"], "data.name: .*did you mean 'cifar10'"),
+        (["data.name=cifar"], "data.name: .*'cifar10'"),
         (["epochs"], "write it as field.name=value"),
         (["training.epochs.x=1"], "has no fields"),
     ],
@@ -158,7 +158,7 @@ def test_a_wrong_setting_is_one_line_that_names_the_field(settings: list[str], m
 
 
 def test_an_unknown_preset_and_a_broken_file_are_said(tmp_path: Any) -> None:
-    with pytest.raises(ConfigError, match="did you mean 'quickstart'"):
+    with pytest.raises(ConfigError, match="'quickstart'"):
         read_config("quickstrat")
     with pytest.raises(ConfigError, match="No such file"):
         read_config("missing.toml")

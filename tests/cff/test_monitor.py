@@ -212,7 +212,7 @@ def test_time_passes_in_steps_and_epochs() -> None:
     frame = monitor.to_frame()
     assert frame["step"].tolist() == [2, 4, 5, 6]
     assert frame["window"].tolist() == [1, 2, 3, 4]
-    with pytest.raises(ValueError, match="'aa' was never fed; names seen: 'a', 'b'; did you mean 'a'"):
+    with pytest.raises(ValueError, match=r"'aa' was never fed; names seen: 'a', 'b'.*'a'"):
         monitor.rates("aa")
 
 

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import seedspread
 from seedspread import pages
 from seedspread.cli import app
+from seedspread.errors import did_you_mean
 from tests.commands import literals, seedspread_here
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +58,8 @@ def test_a_page_may_be_named_as_a_checkout_has_it() -> None:
 def test_a_page_that_is_none_is_one_line_with_the_nearest() -> None:
     done = seedspread_here("docs", "statstics")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: there is no page 'statstics'; did you mean 'statistics'?\n"
+    near = did_you_mean("statstics", ["statistics"])
+    assert done.stderr == f"error: there is no page 'statstics'{near}\n"
     far = seedspread_here("docs", "../../etc/passwd").stderr
     assert far == "error: there is no page '../../etc/passwd'; see which there are: seedspread docs\n"
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from seedspread.cli import EXAMPLES, PANELS, app
 from seedspread.cli.options import EngineOptions, TableOptions
+from seedspread.errors import did_you_mean
 from seedspread.study.study import EXECUTORS
 from tests.commands import seedspread_here
 
@@ -90,11 +91,14 @@ def test_an_option_of_some_engines_only_says_which() -> None:
             assert helps[name].startswith(f"{', '.join(engines)}: ")
 
 
+NEAR = did_you_mean("quickstrt", ["quickstart"])
+
+
 @pytest.mark.parametrize(
     ("command", "unknown", "near"),
     [
-        ("train", "; there are mini/", "; did you mean 'quickstart'? There are mini/"),
-        ("plan", "; give a .toml file (shipped are mini/", "; did you mean 'quickstart'? (shipped are mini/"),
+        ("train", "; there are mini/", f"{NEAR} There are mini/"),
+        ("plan", "; give a .toml file (shipped are mini/", f"{NEAR} (shipped are mini/"),
     ],
 )
 def test_an_unknown_name_is_refused_with_those_that_there_are(command: str, unknown: str, near: str) -> None:

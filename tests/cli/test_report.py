@@ -62,7 +62,7 @@ SCORES = ("table.csv", "--value", "score", "--group", "arm")
         ((), "give a store or a table"),
         (("nowhere",), "nowhere"),
         ((".",), "study"),
-        ((".", "--study", "quickstat"), "did you mean 'quickstart'"),
+        ((".", "--study", "quickstat"), "'quickstart'"),
         (("table.csv", "--out", "page.pdf"), "must end in .html"),
         ((*SCORES, "--out", "file/page.html"), "cannot be written"),
         ((*SCORES, "--figures", "file"), "cannot be written"),

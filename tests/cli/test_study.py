@@ -65,8 +65,8 @@ def test_a_plan_needs_neither_data_nor_torch(tmp_path: Path) -> None:
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     for arguments, said in (
-        (("plan", "paper/cifar"), "did you mean"),
-        (("run", "quickstart", "--backend", "slrum", "--store", str(tmp_path)), "did you mean 'slurm'"),
+        (("plan", "paper/cifar"), "'paper/cifar100'"),
+        (("run", "quickstart", "--backend", "slrum", "--store", str(tmp_path)), "'slurm'"),
         (("run", "paper/svhn", "--data-dir", str(tmp_path), "--store", str(tmp_path)), "data fetch svhn"),
         (("status", str(tmp_path / "none.toml"), "--store", str(tmp_path)), "No such file"),
         (("status", "quickstart", "--store", str(tmp_path / "none")), "there is no store"),

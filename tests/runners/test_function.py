@@ -123,7 +123,7 @@ def base_key(folder: Path) -> str | None:
     [
         ("mine", "must name a module and a function"),
         ("mien:train", "no module 'mien'"),
-        ("mine:trian", "mine has no function 'trian'; did you mean 'train'"),
+        ("mine:trian", "mine has no function 'trian'.*'train'"),
         ("mine:Trainer", "mine:Trainer is a class; give a function"),
         ("mine:NUMBER", "mine:NUMBER is int; give a function"),
         ("mine:no_seed", "mine:no_seed must take an argument seed; it takes offset"),
@@ -166,9 +166,7 @@ def test_its_arguments_are_what_a_study_can_set(module: Callable[[str], Path]) -
     folder = module(MODULE)
     runner = named_runner("mine:train", folder, SCORE)
     assert runner.full_name("offset") == "offset"
-    with pytest.raises(
-        RunnerError, match=r"takes no argument 'ofset'; did you mean 'offset'. .it takes seed, of"
-    ):
+    with pytest.raises(RunnerError, match=r"takes no argument 'ofset'.*'offset'. .it takes seed, of"):
         runner.full_name("ofset")
     with pytest.raises(RunnerError, match="a parameter and a metric"):
         runner.full_name("score")

@@ -178,7 +178,7 @@ def test_a_standard_error_and_a_ratio_are_both_answered() -> None:
         ({"ratio": 1.0}, "not 1"),
         ({"ratio": 4.0, "power": 1.2}, "power must lie"),
         ({"ratio": 4.0, "alpha": 0.0}, "alpha must lie"),
-        ({"n": 7, "shape": "norml"}, "did you mean 'normal'"),
+        ({"n": 7, "shape": "norml"}, "'normal'"),
         ({"ratio": 1.5, "n_baseline": 3}, "no number of seeds"),
         ({"n": 2}, "3 seeds per group or more"),
         ({"n": 7, "pairs": 1.5}, "a correlation lies"),

@@ -155,7 +155,7 @@ def test_a_function_and_a_precision(tmp_path: Path) -> None:
         ('start = 8\nstep = 4\nlimit = 40\nstop = "soon"', "stop: Input should be 'decided'"),
         ('start = 8\nstep = 4\nlimit = 40\nstop = "decided"\nprecision = 4', "not both"),
         ("start = 8\nstep = 4\nlimit = 40\nprecision = 1", "precision: Input should be greater than 1"),
-        ("start = 8\nstep = 4\nlimit = 40\nstopp = 1", "no such field; did you mean 'stop'?"),
+        ("start = 8\nstep = 4\nlimit = 40\nstopp = 1", "'stop'"),
         ("start = 8\nstep = 4\nlimit = 40", "sequential.limit is 40, and seeds names 15: leave seeds out"),
     ],
 )

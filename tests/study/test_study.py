@@ -93,8 +93,8 @@ def test_cells_are_called_by_their_factors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("margin_type =", "margintype =", "did you mean 'margin_type'"),
-        ('"subtract"]', '"substract"]', "did you mean 'subtract'"),
+        ("margin_type =", "margintype =", "'margin_type'"),
+        ('"subtract"]', '"substract"]', "'subtract'"),
         (
             "[factors]",
             'audit = { group = "margin_type", baseline = "sbtract" }\n[factors]',
@@ -105,15 +105,15 @@ def test_cells_are_called_by_their_factors(tmp_path: Path) -> None:
         ('"subtract"]', '"clamp"]', "'clamp' twice"),
         ("seeds = [1, 2]", "seeds = [1, 1]", "1 twice"),
         ("seeds = [1, 2]", "", "seeds is missing"),
-        ('preset = "quickstart"', 'preset = "quikstart"', "did you mean 'quickstart'"),
+        ('preset = "quickstart"', 'preset = "quikstart"', "'quickstart'"),
         ('preset = "quickstart"', "", "preset is missing"),
         ('runner = "cff"', "", 'a preset is for a runner that has presets: add runner = "cff"'),
-        ('runner = "cff"', 'runner = "cf"', "runner: no installed package brings 'cf'; did you mean 'cff'?"),
+        ('runner = "cff"', 'runner = "cf"', "'cff'"),
         ('runner = "cff"\npreset = "quickstart"', "", "nothing to run"),
-        ("[factors]", "[factor]", "did you mean 'factors'"),
+        ("[factors]", "[factor]", "'factors'"),
         ('margin_type = ["clamp", "subtract"]', "", "nothing to compare"),
         ('margin_type = ["clamp", "subtract"]', '"runtime.threads" = [1, 2]', "cannot be a factor"),
-        ("title", "titel", "no such field; did you mean 'title'"),
+        ("title", "titel", "'title'"),
         (
             "[factors]",
             "[campaign]\nthreads = 1\n[factors]",
@@ -133,7 +133,7 @@ def test_cells_are_called_by_their_factors(tmp_path: Path) -> None:
         (
             "[factors]",
             'audit = { group = "margin", baseline = "x" }\n[factors]',
-            "did you mean 'margin_type'",
+            "'margin_type'",
         ),
     ],
 )
@@ -151,7 +151,7 @@ def test_a_cell_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_unknown_studies_are_refused_with_the_nearest_name() -> None:
-    with pytest.raises(StudyError, match="did you mean 'paper/cifar100'"):
+    with pytest.raises(StudyError, match="'paper/cifar100'"):
         StudySpec.from_file("paper/cifar1000")
 
 
@@ -288,10 +288,10 @@ def test_several_strata_and_several_values(tmp_path: Path) -> None:
     assert study.audit.strata == ("depth", "stability")
     assert study.audit.values == ("nll", "ece")
     for old, new, said in (
-        ('"stability"]', '"stabilty"]', "did you mean 'stability'"),
-        ('"ece"]', '"ecee"]', "did you mean 'ece'"),
+        ('"stability"]', '"stabilty"]', "'stability'"),
+        ('"ece"]', '"ecee"]', "'ece'"),
         ('["nll", "ece"]', "[]", "audit.value"),
-        ('"clamp"', '"clam"', "did you mean 'clamp'"),
+        ('"clamp"', '"clam"', "'clamp'"),
     ):
         assert said in refused(tmp_path, f"{SEVERAL}[audit]\n{audit.replace(old, new)}")
 
@@ -405,7 +405,7 @@ def test_a_collection_is_varied_in_all_its_studies(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--set", "training.epoch=2"], "no config field is called 'training.epoch'; did you mean"),
+        (["--set", "training.epoch=2"], "no config field is called 'training.epoch'"),
         (["--set", "epochs"], "--set epochs: write it as field=value"),
         (["--set", "training.epochs=two"], "training.epochs: Input should be a valid integer; got 'two'"),
         (["--set", "margin_type=clamp"], "objective.margin_type is given twice"),

@@ -208,7 +208,7 @@ def test_excel(tmp_path: Path) -> None:
     assert list(runs.frame["row"][:2]) == [4, 5]
     assert "The sheet is main; there is old too (--sheet)." in runs.notes
     assert set(check(path, "AUC", "Model", sheet="old").frame["value"]) == {0.5}
-    assert "did you mean 'main'" in refused(path, "AUC", "Model", sheet="mani")
+    assert "'main'" in refused(path, "AUC", "Model", sheet="mani")
     assert "--sheet is for Excel" in refused(tmp_path / "runs.csv", "AUC", "Model", sheet="main")
     path.write_bytes(b"PK no archive")
     assert path.name in refused(path, "AUC", "Model")
@@ -263,7 +263,7 @@ def test_excel_without_its_library_says_what_to_install(
 def test_a_folder_with_a_store_in_it_is_told_from_a_store(tmp_path: Path) -> None:
     made_store(tmp_path / "here" / "store", seeds=2)
     said = refused(tmp_path / "here", "accuracy", "margin_type")
-    assert f"did you mean {tmp_path / 'here' / 'store'}?" in said
+    assert str(tmp_path / "here" / "store") in said
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
