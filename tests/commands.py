@@ -12,7 +12,6 @@ from unittest.mock import patch
 from typer.testing import CliRunner
 
 from seedspread.cli import app, main
-from seedspread.paper.values import published_table
 
 COMMAND = str(Path(sys.executable).with_name("seedspread"))
 PAPER = ("--value", "accuracy", "--group", "margin_type", "--block", "stability")
@@ -70,13 +69,6 @@ def said(*arguments: object, fails: bool = False) -> str:
         return str(done.exception)
     assert done.exit_code == 0, (done.output, done.exception)
     return done.stdout
-
-
-def paper_csv(tmp_path: Path) -> str:
-    path = tmp_path / "paper.csv"
-    table = published_table()
-    table[table["setting"] == "cifar10"].to_csv(path, index=False)
-    return str(path)
 
 
 def literals(tree: ast.Module) -> Iterator[str]:

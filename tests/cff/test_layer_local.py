@@ -24,7 +24,7 @@ from seedspread.runs.files import RecordError
 from seedspread.runs.folder import RunFolderError
 
 from . import user_layers
-from .training.test_resume import CrashAt, CrashError
+from .training.crashing import CrashAt, CrashError
 from .training.tiny import EVERY_BATCH, files, tiny
 
 HERE = f"{__package__}.user_layers"

@@ -3,36 +3,34 @@
 import json
 from pathlib import Path
 
-from tests.commands import PAPER, paper_csv, seedspread_here
+from tests.commands import PAPER, seedspread_here
 
 
-def test_the_audit_tells_the_whole_story_in_one_screen(tmp_path: Path) -> None:
+def test_the_audit_tells_the_whole_story_in_one_screen(paper_csv: str, tmp_path: Path) -> None:
     plot = tmp_path / "a.png"
-    done = seedspread_here("audit", paper_csv(tmp_path), *PAPER, "--plot", str(plot))
+    done = seedspread_here("audit", paper_csv, *PAPER, "--plot", str(plot))
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) < 40
     assert "clamp |" in " ".join(done.stdout.split())  # the strip plot
     assert "--details" in done.stdout
     assert "F test" not in done.stdout
-    assert "F test" in seedspread_here("audit", paper_csv(tmp_path), *PAPER, "--details").stdout
+    assert "F test" in seedspread_here("audit", paper_csv, *PAPER, "--details").stdout
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
-def test_other_forms(tmp_path: Path) -> None:
-    path = paper_csv(tmp_path)
-    done = seedspread_here("audit", path, *PAPER, "--json")
+def test_other_forms(paper_csv: str) -> None:
+    done = seedspread_here("audit", paper_csv, *PAPER, "--json")
     assert json.loads(done.stdout)["comparisons"][0]["group"] == "clamp"
-    assert "\\toprule" in seedspread_here("audit", path, *PAPER, "--format", "latex").stdout
-    assert "Assumes" in seedspread_here("audit", path, *PAPER, "--explain").stdout
+    assert "\\toprule" in seedspread_here("audit", paper_csv, *PAPER, "--format", "latex").stdout
+    assert "Assumes" in seedspread_here("audit", paper_csv, *PAPER, "--explain").stdout
 
 
-def test_mistakes_are_one_line(tmp_path: Path) -> None:
-    path = paper_csv(tmp_path)
+def test_mistakes_are_one_line(paper_csv: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for arguments, said in (
-        ((path, "--value", "acc", *PAPER[2:]), "'accuracy'"),
-        ((path, *PAPER[:4]), "--block"),
-        ((path, *PAPER, "--format", "word"), "--format"),
+        ((paper_csv, "--value", "acc", *PAPER[2:]), "'accuracy'"),
+        ((paper_csv, *PAPER[:4]), "--block"),
+        ((paper_csv, *PAPER, "--format", "word"), "--format"),
         ((str(tmp_path / "no.csv"),), "no.csv"),
         ((str(tmp_path / "no.db"), "--value", "x", "--group", "y", "--at", "best"), "no.db"),
         ((str(tmp_path / "empty"), "--value", "x", "--group", "y"), "empty"),

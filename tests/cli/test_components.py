@@ -6,32 +6,32 @@ from pathlib import Path
 from benchmarks.report import fill
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
-from tests.commands import paper_csv, seedspread_here
+from tests.commands import seedspread_here
 from tests.report.helpers import AUDIT, depth, written
 
 OPTIONS = ("--value", "accuracy", "--group", "margin_type", "--block", "stability", "--baseline", "subtract")
 
 
-def test_the_answer_comes_first(tmp_path: Path) -> None:
-    done = seedspread_here("components", paper_csv(tmp_path), *OPTIONS, "--test-size", "10000")
+def test_the_answer_comes_first(paper_csv: str) -> None:
+    done = seedspread_here("components", paper_csv, *OPTIONS, "--test-size", "10000")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[2].startswith("clamp vs subtract: ")
     assert len(done.stdout.splitlines()) < 40
 
 
-def test_other_forms_and_mistakes(tmp_path: Path) -> None:
-    path = paper_csv(tmp_path)
-    fields = json.loads(seedspread_here("components", path, *OPTIONS, "--json").stdout)
+def test_other_forms_and_mistakes(paper_csv: str, tmp_path: Path) -> None:
+    fields = json.loads(seedspread_here("components", paper_csv, *OPTIONS, "--json").stdout)
     assert fields["strata"][0]["groups"][0]["components"][0]["key"] == "seed"
-    assert "\\toprule" in seedspread_here("components", path, *OPTIONS, "--format", "latex").stdout
-    assert "| component |" in seedspread_here("components", path, *OPTIONS, "--format", "markdown").stdout
+    assert "\\toprule" in seedspread_here("components", paper_csv, *OPTIONS, "--format", "latex").stdout
+    markdown = seedspread_here("components", paper_csv, *OPTIONS, "--format", "markdown").stdout
+    assert "| component |" in markdown
     for arguments, said in (
-        ((path,), "--value"),
-        ((path, "--value", "acc"), "'accuracy'"),
-        ((path, "--value", "accuracy", "--format", "word"), "--format"),
+        ((paper_csv,), "--value"),
+        ((paper_csv, "--value", "acc"), "'accuracy'"),
+        ((paper_csv, "--value", "accuracy", "--format", "word"), "--format"),
         ((str(tmp_path / "no.csv"), "--value", "x"), "no.csv"),
         ((str(tmp_path / "no"),), str(tmp_path / "no")),
-        ((path, "--study", "x"), "--study"),
+        ((paper_csv, "--study", "x"), "--study"),
     ):
         done = seedspread_here("components", *arguments)
         assert done.returncode == 2

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,25 @@ from tests.commands import seedspread_here
 HINT = "; run again with --debug to see where"
 
 
+Failing = Callable[[BaseException], None]
+
+
 @pytest.fixture(autouse=True)
 def _without_debug(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SEEDSPREAD_DEBUG", raising=False)
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    """Makes `seedspread seeds --n 7` raise it."""
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
+    """Makes `seedspread seeds --n 7` raise an error."""
 
-    def fail(*_: object, **__: object) -> None:
-        raise error
+    def failing_with(error: BaseException) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise error
 
-    monkeypatch.setattr("seedspread.analysis.seeds.seed_budget", fail)
+        monkeypatch.setattr("seedspread.analysis.seeds.seed_budget", fail)
+
+    return failing_with
 
 
 def test_python_m_seedspread_is_the_command() -> None:
@@ -56,8 +64,8 @@ def test_python_m_seedspread_starts_workers(tmp_path: Path) -> None:
         (KeyError("x" * 9999), "unexpected KeyError: 'xxx"),
     ],
 )
-def test_no_kind_of_error_is_hidden(monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:
-    failing(monkeypatch, error)
+def test_no_kind_of_error_is_hidden(failing: Failing, error: Exception, said: str) -> None:
+    failing(error)
     done = seedspread_here("seeds", "--n", "7")
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {said}")
@@ -65,14 +73,14 @@ def test_no_kind_of_error_is_hidden(monkeypatch: pytest.MonkeyPatch, error: Exce
     assert done.stderr.count("\n") == 1
 
 
-def test_what_the_system_says_of_a_file_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, PermissionError(13, "Permission denied", "a.csv"))
+def test_what_the_system_says_of_a_file_is_one_line(failing: Failing) -> None:
+    failing(PermissionError(13, "Permission denied", "a.csv"))
     done = seedspread_here("seeds", "--n", "7")
     assert (done.returncode, done.stderr) == (2, "error: a.csv: Permission denied\n")
 
 
-def test_an_interruption_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, KeyboardInterrupt())
+def test_an_interruption_is_no_error(failing: Failing) -> None:
+    failing(KeyboardInterrupt())
     done = seedspread_here("seeds", "--n", "7")
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
@@ -116,8 +124,8 @@ def test_debug_shows_what_an_error_took_the_place_of(monkeypatch: pytest.MonkeyP
     assert done.stderr.endswith("\nerror: the message\n")
 
 
-def test_a_bug_is_shown_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, ZeroDivisionError("division"))
+def test_a_bug_is_shown_where_it_is(failing: Failing) -> None:
+    failing(ZeroDivisionError("division"))
     done = seedspread_here("seeds", "--n", "7", "--debug")
     assert ", in fail\n" in done.stderr
     assert done.stderr.endswith("\nerror: unexpected ZeroDivisionError: division\n")

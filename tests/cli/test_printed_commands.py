@@ -6,7 +6,6 @@ import re
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from seedspread.paper.quickstart import what_next
 from seedspread.runs.store import Store
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
-from tests.cff.data.small import Server, serve, serving
+from tests.cff.data.small import Serve
 from tests.commands import SAMPLES, literals, said
 from tests.report.helpers import AUDIT, MARGINS, written
 
@@ -400,16 +399,10 @@ def test_what_status_says_of_failed_runs_can_be_done(tmp_path: Path) -> None:
     assert json.loads(said("plan", study, "--store", store, "--json"))["missing"] == 0
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
-
-
 def test_the_data_that_an_error_says_to_fetch_is_fetched_to_where_it_is_looked_for(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, tmp_path: Path
 ) -> None:
-    serve(server, "cifar10", monkeypatch)
+    serve("cifar10")
     data, study = tmp_path / "my data", tmp_path / "study.toml"
     study.write_text(
         'runner = "cff"\npreset = "mini/cifar10"\nseeds = 1\n[factors]\nmargin_type = ["clamp", "subtract"]\n'

@@ -14,7 +14,7 @@ import pytest
 from seedspread import audit
 from seedspread.analysis.words import title_of
 from seedspread.cli import main
-from tests.commands import PAPER, paper_csv, seedspread_here, without_torch
+from tests.commands import PAPER, seedspread_here, without_torch
 from tests.report.helpers import made_store
 
 
@@ -31,12 +31,12 @@ def test_a_store_without_torch(tmp_path: Path) -> None:
     assert names == {".tex", ".csv"}
 
 
-def test_a_table_with_pictures_and_json(tmp_path: Path) -> None:
-    out, pictures, runs = tmp_path / "r.html", tmp_path / "p", paper_csv(tmp_path)
-    (c,) = audit(runs, "accuracy", "margin_type", "subtract", "stability").comparisons
+def test_a_table_with_pictures_and_json(paper_csv: str, tmp_path: Path) -> None:
+    out, pictures = tmp_path / "r.html", tmp_path / "p"
+    (c,) = audit(paper_csv, "accuracy", "margin_type", "subtract", "stability").comparisons
     done = seedspread_here(
         "report",
-        runs,
+        paper_csv,
         *PAPER,
         "--baseline",
         "subtract",

@@ -8,7 +8,7 @@ import pytest
 from seedspread.cff.presets import to_toml
 from seedspread.errors import reason
 from tests.cff.training.tiny import tiny
-from tests.commands import paper_csv, seedspread_here
+from tests.commands import seedspread_here
 
 TABLE = ("paper.csv", "--value", "accuracy", "--group", "margin_type", "--block", "stability")
 COMMANDS = [
@@ -23,8 +23,7 @@ COMMANDS = [
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paper_csv(tmp_path)
+def here(paper_csv: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tiny.toml").write_text(to_toml(tiny()))
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "locked").mkdir(mode=0o500)

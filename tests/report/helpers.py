@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from benchmarks.report import fill, study
 from seedspread.cff.config import RunConfig
 from seedspread.report.extension import ReportData
 from seedspread.report.load import load_store
+from seedspread.report.server import ReportServer
 from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 
+Serve = Callable[..., ReportServer]
 MARGINS = '[factors]\nmargin_type = ["clamp", "soft_clamp", "subtract"]\nmargin_first = [0.2, 0.4, 0.8]\n'
 AUDIT = '[audit]\ngroup = "margin_type"\nbaseline = "subtract"\n'
 ODD = "<script>alert(1)</script>"

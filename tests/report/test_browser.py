@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,8 +22,8 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from seedspread.report.load import load_table
 from seedspread.report.page import Report
-from seedspread.report.server import LiveReport, Rarely, make_server, signature
-from tests.report.helpers import ODD, made_store, material_of, numeric_table, unfinished
+from seedspread.report.server import LiveReport, Rarely, signature
+from tests.report.helpers import ODD, Serve, made_store, material_of, numeric_table, unfinished
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = [
@@ -52,6 +51,13 @@ def browser() -> Iterator[webdriver.Chrome]:
     with found:
         found.set_script_timeout(PATIENCE)
         yield found
+
+
+@pytest.fixture
+def serve(browser: webdriver.Chrome, serve: Serve) -> Iterator[Serve]:
+    """The page is left before its server ends."""
+    yield serve
+    browser.get("about:blank")
 
 
 @pytest.fixture(scope="module")
@@ -435,43 +441,35 @@ def test_the_data_of_a_figure_are_downloaded(browser: webdriver.Chrome, page: Pa
 
 
 def test_the_live_page_shows_a_run_that_ends_while_it_is_open(
-    browser: webdriver.Chrome, tmp_path: Path
+    browser: webdriver.Chrome, serve: Serve, tmp_path: Path
 ) -> None:
     plan = made_store(tmp_path, seeds=3)
     path = plan.store.folder(plan.runs[0].key) / "result.json"
     result = path.read_text()
     unfinished(plan, 0)
     live = LiveReport(lambda: Report(material_of(tmp_path)), lambda: signature(tmp_path))
-    server = make_server(live, "127.0.0.1", 0)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        open_page(browser, f"http://127.0.0.1:{server.server_port}/")
-        assert "1 of 12 runs" in browser.execute_script(MAIN)
-        browser.execute_script("window.stays = true")
-        figure = spread(browser)
-        zoom = "const p = arguments[0].querySelector('.panel');"
-        browser.execute_script(f"{zoom} return Plotly.relayout(p, {{'yaxis.range': [10, 20]}})", figure)
-        browser.execute_script("document.querySelectorAll('#bench-factorial .sort')[1].click()")
-        browser.execute_script("document.querySelectorAll('#bench-factorial .sort')[1].click()")
-        browser.execute_script("document.querySelector('#bench-factorial .sort').focus()")
-        path.write_text(result)
-        wait(lambda: "1 of 12 runs" not in browser.execute_script(MAIN))
-        assert browser.execute_script("return window.stays")  # without a reload
-        assert browser.switch_to.active_element.get_attribute("class") == "sort"
-        figure = spread(browser)
-        assert browser.execute_script(f"{zoom} return p.layout.yaxis.range", figure) == [10, 20]
-        sorting = "return document.querySelector('#bench-factorial th[aria-sort]').ariaSort"
-        assert browser.execute_script(sorting) == "descending"
-        severe = [e for e in log(browser, "browser") if e["level"] == "SEVERE"]
-        assert severe == []
-        here = f"http://127.0.0.1:{server.server_port}/"
-        assert all(u.startswith((here, "data:", "blob:")) for u in requests(browser))
-    finally:
-        browser.get("about:blank")
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    server = serve(live)
+    open_page(browser, f"http://127.0.0.1:{server.server_port}/")
+    assert "1 of 12 runs" in browser.execute_script(MAIN)
+    browser.execute_script("window.stays = true")
+    figure = spread(browser)
+    zoom = "const p = arguments[0].querySelector('.panel');"
+    browser.execute_script(f"{zoom} return Plotly.relayout(p, {{'yaxis.range': [10, 20]}})", figure)
+    browser.execute_script("document.querySelectorAll('#bench-factorial .sort')[1].click()")
+    browser.execute_script("document.querySelectorAll('#bench-factorial .sort')[1].click()")
+    browser.execute_script("document.querySelector('#bench-factorial .sort').focus()")
+    path.write_text(result)
+    wait(lambda: "1 of 12 runs" not in browser.execute_script(MAIN))
+    assert browser.execute_script("return window.stays")  # without a reload
+    assert browser.switch_to.active_element.get_attribute("class") == "sort"
+    figure = spread(browser)
+    assert browser.execute_script(f"{zoom} return p.layout.yaxis.range", figure) == [10, 20]
+    sorting = "return document.querySelector('#bench-factorial th[aria-sort]').ariaSort"
+    assert browser.execute_script(sorting) == "descending"
+    severe = [e for e in log(browser, "browser") if e["level"] == "SEVERE"]
+    assert severe == []
+    here = f"http://127.0.0.1:{server.server_port}/"
+    assert all(u.startswith((here, "data:", "blob:")) for u in requests(browser))
 
 
 INJECTED = "<script>window.injected = true</script><img src=x onerror='window.injected = true'>"
@@ -502,23 +500,15 @@ def test_a_script_that_gets_into_the_page_does_not_run(browser: webdriver.Chrome
 
 
 def test_the_servers_header_stops_it_without_the_pages_own_policy(
-    browser: webdriver.Chrome, tmp_path: Path
+    browser: webdriver.Chrome, serve: Serve, tmp_path: Path
 ) -> None:
     made_store(tmp_path, seeds=2)
     live = LiveReport(lambda: Report(material_of(tmp_path)), lambda: signature(tmp_path))
     edition = live.edition()
     bare = re.sub(r"<meta http-equiv=[^>]*>", "", edition.page).replace("<main ", f"{INJECTED}<main ", 1)
     live.edition = Rarely(lambda: replace(edition, page=bare), pause=1)
-    server = make_server(live, "127.0.0.1", 0)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        open_page(browser, server.url)
-        spread(browser)
-        assert browser.execute_script("return window.injected") is None
-        assert violations(browser)
-    finally:
-        browser.get("about:blank")
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    server = serve(live)
+    open_page(browser, server.url)
+    spread(browser)
+    assert browser.execute_script("return window.injected") is None
+    assert violations(browser)

@@ -6,11 +6,9 @@ import http.client
 import json
 import re
 import socket
-import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,6 @@ from seedspread.report.page import Report
 from seedspread.report.server import (
     LiveReport,
     Rarely,
-    ReportServer,
     ServeError,
     make_server,
     signature,
@@ -35,7 +32,7 @@ from seedspread.study.display import status_view
 from seedspread.study.executor import StudyProgress
 from seedspread.study.plan import Estimate, Plan
 from seedspread.study.spec import StudySpec
-from tests.report.helpers import ODD, made_store, material_of, unfinished
+from tests.report.helpers import ODD, Serve, made_store, material_of, unfinished
 from tests.study.dice import dice_study
 from tests.study.tiny import study_file
 
@@ -47,23 +44,9 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> LiveReport:
     return LiveReport(lambda: Report(material_of(folder)), lambda: signature(folder))
 
 
-@contextmanager
-def serving(live: LiveReport, host: str = "127.0.0.1") -> Iterator[ReportServer]:
-    server = make_server(live, host, 0)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 @pytest.fixture
-def port(live: LiveReport) -> Iterator[int]:
-    with serving(live) as server:
-        yield server.server_port
+def port(serve: Serve, live: LiveReport) -> int:
+    return serve(live).server_port
 
 
 def ask(
@@ -128,31 +111,31 @@ def test_a_page_that_points_its_own_name_here_gets_nothing(port: int, host: str)
     assert len(body) < 100
 
 
-def test_other_addresses_of_this_machine(live: LiveReport) -> None:
-    with serving(live, "127.0.0.2") as server:
-        assert server.only_local
-        assert (
-            ask(server.server_port, "/state", host=f"127.0.0.2:{server.server_port}", address="127.0.0.2")[0]
-            == 200
-        )
-    with serving(live, "0.0.0.0") as server:  # noqa: S104
-        assert not server.only_local
+def test_other_addresses_of_this_machine(serve: Serve, live: LiveReport) -> None:
+    server = serve(live, "127.0.0.2")
+    assert server.only_local
+    assert (
+        ask(server.server_port, "/state", host=f"127.0.0.2:{server.server_port}", address="127.0.0.2")[0]
+        == 200
+    )
+    server = serve(live, "0.0.0.0")  # noqa: S104
+    assert not server.only_local
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="needs IPv6")
 @pytest.mark.parametrize("host", ["::1", "[::1]"])
-def test_ipv6(live: LiveReport, host: str) -> None:
+def test_ipv6(serve: Serve, live: LiveReport, host: str) -> None:
     try:
         probe = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:
         pytest.skip("this machine has no ::1")
     probe.close()
-    with serving(live, host) as server:
-        assert server.only_local
-        assert server.url == f"http://[::1]:{server.server_port}/"
-        with urllib.request.urlopen(server.url) as answer:  # noqa: S310
-            assert answer.status == 200
-        assert ask(server.server_port, "/", host="evil.example", address="::1")[0] == 403
+    server = serve(live, host)
+    assert server.only_local
+    assert server.url == f"http://[::1]:{server.server_port}/"
+    with urllib.request.urlopen(server.url) as answer:  # noqa: S310
+        assert answer.status == 200
+    assert ask(server.server_port, "/", host="evil.example", address="::1")[0] == 403
 
 
 def test_the_policy_is_a_header_and_names_the_scripts_by_their_hashes(port: int) -> None:
@@ -179,10 +162,11 @@ def closed(connection: socket.socket) -> bool:
 
 
 def test_a_request_that_comes_byte_by_byte_is_not_waited_for(
-    live: LiveReport, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, live: LiveReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("seedspread.report.server._REQUEST_SECONDS", 0.5)
-    with serving(live) as server, socket.create_connection(("127.0.0.1", server.server_port)) as slow:
+    server = serve(live)
+    with socket.create_connection(("127.0.0.1", server.server_port)) as slow:
         slow.sendall(b"GET / HTTP/1.1\r\n")
         hung_up = False
         for _ in range(600):  # each byte comes long before a single read would be given up
@@ -203,21 +187,21 @@ def test_a_request_that_is_too_long_is_not_read(port: int) -> None:
     assert ask(port, "/state")[0] == 200
 
 
-def test_connections_are_few_and_come_back(live: LiveReport) -> None:
-    with serving(live) as server:
-        address = ("127.0.0.1", server.server_port)
-        idle = [socket.create_connection(address) for _ in range(32)]
-        with socket.create_connection(address) as late:
-            assert closed(late)
-        for connection in idle:
-            connection.close()
-        for _ in range(600):
-            with suppress(OSError, http.client.HTTPException):
-                assert ask(server.server_port, "/state")[0] == 200
-                break
-            time.sleep(0.05)
-        else:
-            pytest.fail("it never answered again")
+def test_connections_are_few_and_come_back(serve: Serve, live: LiveReport) -> None:
+    server = serve(live)
+    address = ("127.0.0.1", server.server_port)
+    idle = [socket.create_connection(address) for _ in range(32)]
+    with socket.create_connection(address) as late:
+        assert closed(late)
+    for connection in idle:
+        connection.close()
+    for _ in range(600):
+        with suppress(OSError, http.client.HTTPException):
+            assert ask(server.server_port, "/state")[0] == 200
+            break
+        time.sleep(0.05)
+    else:
+        pytest.fail("it never answered again")
 
 
 def test_a_port_that_is_taken_is_one_line(live: LiveReport) -> None:
@@ -307,15 +291,15 @@ def test_nothing_is_shown_where_nothing_runs(tmp_path: Path) -> None:
     assert under_way(plan.store) == ""
 
 
-def test_the_server_gives_them_out(tmp_path: Path) -> None:
+def test_the_server_gives_them_out(serve: Serve, tmp_path: Path) -> None:
     made_store(tmp_path, seeds=2)
     plan = begun(tmp_path)
     live = LiveReport(
         lambda: Report(material_of(tmp_path)), lambda: signature(tmp_path), lambda: under_way(plan.store)
     )
-    with serving(live) as server:
-        assert b"sides = 6, seed 1" in ask(server.server_port, "/under-way")[1]
-        assert b'<section id="under-way" hidden>' in ask(server.server_port, "/")[1]
+    server = serve(live)
+    assert b"sides = 6, seed 1" in ask(server.server_port, "/under-way")[1]
+    assert b'<section id="under-way" hidden>' in ask(server.server_port, "/")[1]
 
 
 def test_a_run_that_several_settings_share_counts_once_as_on_the_terminal(tmp_path: Path) -> None:

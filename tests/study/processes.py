@@ -4,8 +4,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+Start = Callable[..., "subprocess.Popen[str]"]
 COMMAND = [sys.executable, "-c", "from seedspread.cli import main; main()", "run"]
 
 

@@ -23,7 +23,7 @@ from tests.cff.training.tiny import EVERY_BATCH
 from tests.study.dice import dice_study
 from tests.study.faults import children, disturb
 from tests.study.here import Here
-from tests.study.processes import start, wait_for
+from tests.study.processes import Start, wait_for
 from tests.study.tiny import items, results, study_file, tiny_study, undisturbed
 
 ROOT = Path(__file__).parents[2]
@@ -81,10 +81,10 @@ def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path
     assert results(small_disk / "store") == undisturbed(study, tmp_path / "baseline")
 
 
-def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
+def test_a_checkpoint_that_was_cut_short_is_passed_over(start: Start, tmp_path: Path) -> None:
     study_file(tmp_path, seeds=1, **LONG)
     study = tiny_study(tmp_path, seeds=1, **LONG)
-    process = start(tmp_path, "--workers", "1")
+    process = start("--workers", "1")
     store = tmp_path / "store"
     wait_for(lambda: len(list(store.glob("*/checkpoint-*"))) > 1)
     os.killpg(process.pid, signal.SIGKILL)
@@ -124,10 +124,10 @@ print(json.dumps(dataclasses.asdict(attempt(items(plan, lease_seconds=1.0)[0])))
 
 
 @pytest.mark.soak
-def test_a_store_copied_in_the_middle_can_be_gone_on_with(tmp_path: Path) -> None:
+def test_a_store_copied_in_the_middle_can_be_gone_on_with(start: Start, tmp_path: Path) -> None:
     study_file(tmp_path, seeds=1, **LONG)
     study = tiny_study(tmp_path, seeds=1, **LONG)
-    process = start(tmp_path, "--workers", "1")
+    process = start("--workers", "1")
     store = tmp_path / "store"
     wait_for(lambda: any(store.glob("*/checkpoint-*")))
     os.killpg(process.pid, signal.SIGSTOP)
@@ -150,9 +150,9 @@ def test_a_run_whose_checkpoints_are_all_damaged_starts_afresh(tmp_path: Path) -
     assert results(tmp_path / "store") == undisturbed(study, tmp_path / "baseline")
 
 
-def test_a_worker_whose_coordinator_dies_at_once_does_not_live_on(tmp_path: Path) -> None:
+def test_a_worker_whose_coordinator_dies_at_once_does_not_live_on(start: Start, tmp_path: Path) -> None:
     study_file(tmp_path, seeds=2, training__epochs=400)
-    process = start(tmp_path, "--workers", "1")
+    process = start("--workers", "1")
     wait_for(lambda: bool(children(process.pid)))
     workers = children(process.pid)
     process.kill()

@@ -32,7 +32,7 @@ from seedspread.tables.from_store import all_runs
 from tests.study.dice import dice_study
 from tests.study.faults import children
 from tests.study.here import Here
-from tests.study.processes import start, wait_for
+from tests.study.processes import Start, wait_for
 from tests.study.tiny import results, tiny_study, undisturbed
 
 
@@ -255,12 +255,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_counts_add_up_in_what_is_printed(tmp_path: Path, trained: Path) -> None:
+def test_counts_add_up_in_what_is_printed(start: Start, tmp_path: Path, trained: Path) -> None:
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     folders = sorted(path.parent for path in (tmp_path / "store").glob("*/result.json"))
     (folders[0] / "predictions.safetensors").write_bytes(b"")
     (folders[1] / "result.json").write_bytes(b"")
-    process = start(tmp_path)
+    process = start()
     out, err = process.communicate(timeout=300)
     counts = re.findall(r"\d+", out.partition("Store")[0])
     assert counts == ["2", "4", "0", "2"]  # done, planned, new and failed
@@ -318,9 +318,9 @@ def test_a_folder_copied_over_a_run_under_way_replaces_it(tmp_path: Path) -> Non
     assert results(tmp_path / "store") == results(tmp_path / "whole")
 
 
-def test_no_worker_outlives_a_stopped_study(tmp_path: Path) -> None:
+def test_no_worker_outlives_a_stopped_study(start: Start, tmp_path: Path) -> None:
     tiny_study(tmp_path, seeds=2, training__epochs=400)
-    process = start(tmp_path, "--workers", "2")
+    process = start("--workers", "2")
     wait_for(lambda: len(children(process.pid)) == 2)
     workers = children(process.pid)
     os.kill(workers[0], signal.SIGSTOP)

@@ -13,7 +13,7 @@ from seedspread.study.plan import Plan
 from seedspread.study.spec import StudySpec
 from tests.cff.training.tiny import EVERY_BATCH
 from tests.study.here import Here
-from tests.study.processes import start, wait_for
+from tests.study.processes import Start, wait_for
 from tests.study.tiny import results, study_file, tiny_study, undisturbed
 
 
@@ -48,9 +48,9 @@ def test_a_run_that_has_begun_keeps_its_threads(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopping_leaves_everything_resumable(tmp_path: Path, number: signal.Signals) -> None:
+def test_stopping_leaves_everything_resumable(start: Start, tmp_path: Path, number: signal.Signals) -> None:
     study = tiny_study(tmp_path, seeds=1, training__epochs=8, **EVERY_BATCH)
-    process = start(tmp_path, "--workers", "2")
+    process = start("--workers", "2")
     store = tmp_path / "store"
     wait_for(lambda: any(store.glob("*/checkpoint-*")))
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
@@ -59,7 +59,7 @@ def test_stopping_leaves_everything_resumable(tmp_path: Path, number: signal.Sig
     assert "resume" in err
     assert "Traceback" not in err
     assert len(results(store)) < 2
-    again = start(tmp_path, "--workers", "1")
+    again = start("--workers", "1")
     _, err = again.communicate(timeout=120)
     assert again.returncode == 0, err
     assert results(store) == undisturbed(study, tmp_path / "undisturbed")

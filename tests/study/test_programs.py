@@ -27,7 +27,7 @@ from seedspread.tables.question import TableError
 from tests.runners.programs import LOG, is_alive, is_there, plan_of, study_file
 from tests.study.faults import disturb
 from tests.study.here import Here
-from tests.study.processes import start, wait_for
+from tests.study.processes import Start, wait_for
 from tests.study.tiny import results, tiny_study
 
 
@@ -88,9 +88,11 @@ report()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
-def test_stopping_gives_programs_time_to_save_and_they_resume(tmp_path: Path, number: signal.Signals) -> None:
+def test_stopping_gives_programs_time_to_save_and_they_resume(
+    start: Start, tmp_path: Path, number: signal.Signals
+) -> None:
     path, store = study_file(tmp_path, SAVES), tmp_path / "store"
-    process = start(tmp_path, "--workers", "2")
+    process = start("--workers", "2")
     wait_for(lambda: len([p for p in store.glob("*/program/pid") if is_there(p)]) == 2)
     wait_for(lambda: "waiting" in cli("status", path, "--store", store))
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
@@ -104,12 +106,12 @@ def test_stopping_gives_programs_time_to_save_and_they_resume(tmp_path: Path, nu
     run(Plan.make(StudySpec.from_file(path), store))
 
 
-def test_a_closed_terminal_leaves_no_process(tmp_path: Path) -> None:
+def test_a_closed_terminal_leaves_no_process(start: Start, tmp_path: Path) -> None:
     """The whole process group of a study is gone at once; a program's own child is in another."""
     body = "import subprocess\nother = subprocess.Popen(['sleep', '600'])\n"
     body += "(folder / 'pids').write_text(f'{os.getpid()} {other.pid}'); time.sleep(600)"
     study_file(tmp_path, body)
-    process = start(tmp_path, "--workers", "2")
+    process = start("--workers", "2")
     store = tmp_path / "store"
     wait_for(lambda: len([p for p in store.glob("*/program/pids") if is_there(p)]) == 2)
     os.killpg(process.pid, signal.SIGKILL)
@@ -119,9 +121,9 @@ def test_a_closed_terminal_leaves_no_process(tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
-def test_two_commands_at_once_share_the_work(tmp_path: Path) -> None:
+def test_two_commands_at_once_share_the_work(start: Start, tmp_path: Path) -> None:
     study_file(tmp_path, "time.sleep(0.2)\n(folder / 'x').open('a').write('x')\nreport()", seeds=4)
-    both = [start(tmp_path, "--workers", "1") for _ in range(2)]
+    both = [start("--workers", "1") for _ in range(2)]
     for process in both:
         _, err = process.communicate(timeout=180)
         assert process.returncode == 0, err
@@ -294,10 +296,10 @@ def test_a_factor_may_be_called_dataset_and_several_may_be_strata(tmp_path: Path
     assert len(load_store(tmp_path / "store").settings) == 4
 
 
-def test_status_shows_the_last_line_of_a_run_under_way(tmp_path: Path) -> None:
+def test_status_shows_the_last_line_of_a_run_under_way(start: Start, tmp_path: Path) -> None:
     path = study_file(tmp_path, "print('epoch 3 \\x1b[31mof 5', flush=True); time.sleep(600)")
     (tmp_path / "store").mkdir()
-    process = start(tmp_path, "--workers", "2")
+    process = start("--workers", "2")
     try:
         wait_for(lambda: "epoch 3 of 5" in cli("status", path, "--store", tmp_path / "store"))
     finally:

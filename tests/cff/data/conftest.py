@@ -2,12 +2,14 @@
 
 import gzip
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from seedspread.cff.datasets import DATASETS
-from tests.cff.data.small import Small, contents, small_source
+from seedspread.cff.datasets import DATASETS, DatasetInfo
+from tests.cff.data.small import Serve, Server, Small, contents, offer, small_source
 
 
 @pytest.fixture
@@ -34,3 +36,29 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
         else:
             (folder / file.name).write_bytes(content)
     return Small(info, tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server on this machine, which has nothing yet."""
+    running = Server()
+    thread = threading.Thread(target=running.serve_forever)
+    thread.start()
+    try:
+        yield running
+    finally:
+        running.shutdown()
+        thread.join()
+        running.server_close()
+
+
+@pytest.fixture
+def serve(server: Server, monkeypatch: pytest.MonkeyPatch) -> Serve:
+    """Puts a small dataset on the server and makes its address the official one."""
+
+    def served(name: str) -> DatasetInfo:
+        info = offer(server, name)
+        monkeypatch.setitem(DATASETS, name, info)
+        return info
+
+    return served

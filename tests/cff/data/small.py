@@ -6,14 +6,11 @@ import hashlib
 import io
 import struct
 import tarfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
-import pytest
 import scipy.io
 
 from seedspread.cff.datasets import DATASETS, DataFile, DatasetInfo, Download, md5
@@ -94,6 +91,9 @@ class Server(ThreadingHTTPServer):
         self.requests = 0
 
 
+Serve = Callable[[str], DatasetInfo]
+
+
 class Handler(BaseHTTPRequestHandler):
     server: Server
 
@@ -113,19 +113,6 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def serving() -> Iterator[Server]:
-    running = Server()
-    thread = threading.Thread(target=running.serve_forever)
-    thread.start()
-    try:
-        yield running
-    finally:
-        running.shutdown()
-        thread.join()
-        running.server_close()
-
-
 def archive(entries: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
@@ -136,8 +123,8 @@ def archive(entries: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def serve(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> DatasetInfo:
-    """Puts a small dataset on the server and makes its address the official one."""
+def offer(server: Server, name: str) -> DatasetInfo:
+    """Puts a small dataset on the server, and says where it is to be had."""
     made = contents(name)
     info = small_source(name, made)
     if name.startswith("cifar"):
@@ -159,6 +146,4 @@ def serve(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> Dataset
         )
         for file, content in packed.items()
     )
-    info = dataclasses.replace(info, downloads=downloads)
-    monkeypatch.setitem(DATASETS, name, info)
-    return info
+    return dataclasses.replace(info, downloads=downloads)

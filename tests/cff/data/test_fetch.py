@@ -6,7 +6,6 @@ import io
 import os
 import subprocess
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,20 +15,12 @@ from seedspread.cff.data.dataset import load
 from seedspread.cff.data.fetch import fetch, is_complete, unpack
 from seedspread.cff.datasets import DATASETS, DataFile, Download, md5
 from seedspread.errors import DataError
-from tests.cff.data.small import Server, archive, serve, serving
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
+from tests.cff.data.small import Serve, Server, archive
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "fashion-mnist"])
-def test_a_dataset_is_fetched_checked_and_ready(
-    name: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = serve(server, name, monkeypatch)
+def test_a_dataset_is_fetched_checked_and_ready(name: str, serve: Serve, tmp_path: Path) -> None:
+    info = serve(name)
     assert not is_complete(info, tmp_path)
     assert fetch(info, tmp_path) == tmp_path / info.folder
     assert is_complete(info, tmp_path)
@@ -38,10 +29,8 @@ def test_a_dataset_is_fetched_checked_and_ready(
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_a_damaged_file_is_mended(
-    packed: bool, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = serve(server, "fashion-mnist", monkeypatch)
+def test_a_damaged_file_is_mended(packed: bool, serve: Serve, tmp_path: Path) -> None:
+    info = serve("fashion-mnist")
     fetch(info, tmp_path)
     name = info.train[0].name + (".gz" if packed else "")
     (tmp_path / info.folder / name).write_bytes(b"neither packed nor whole")
@@ -50,8 +39,8 @@ def test_a_damaged_file_is_mended(
     assert is_complete(info, tmp_path)
 
 
-def test_files_can_be_read_by_others(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = fetch(serve(server, "svhn", monkeypatch), tmp_path)
+def test_files_can_be_read_by_others(serve: Serve, tmp_path: Path) -> None:
+    folder = fetch(serve("svhn"), tmp_path)
     assert all(path.stat().st_mode & 0o777 == 0o644 for path in folder.iterdir())
 
 
@@ -65,9 +54,9 @@ def nothing_is_left(folder: Path) -> bool:
 
 
 def test_a_broken_connection_leaves_nothing_and_a_second_try_succeeds(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, server: Server, tmp_path: Path
 ) -> None:
-    info = serve(server, "svhn", monkeypatch)
+    info = serve("svhn")
     server.broken = {"test_32x32.mat"}  # the first file comes whole, the second does not
     with pytest.raises(DataError, match=r"test_32x32.mat .*nothing was kept.*seedspread data fetch svhn"):
         fetch(info, tmp_path)
@@ -77,10 +66,8 @@ def test_a_broken_connection_leaves_nothing_and_a_second_try_succeeds(
     assert is_complete(info, tmp_path)
 
 
-def test_no_server_at_all_is_one_clear_error(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = serve(server, "svhn", monkeypatch)
+def test_no_server_at_all_is_one_clear_error(serve: Serve, server: Server, tmp_path: Path) -> None:
+    info = serve("svhn")
     server.served = {}
     with pytest.raises(DataError, match="could not be downloaded"):
         fetch(info, tmp_path)
@@ -91,9 +78,9 @@ def test_no_server_at_all_is_one_clear_error(
 
 
 def test_a_wrong_checksum_leaves_nothing_and_harms_nothing(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, server: Server, tmp_path: Path
 ) -> None:
-    info = serve(server, "cifar10", monkeypatch)
+    info = serve("cifar10")
     fetch(info, tmp_path)
     server.served["cifar10.tar.gz"] = archive({"cifar-10-batches-bin/data_batch_1.bin": b"other"})
     with pytest.raises(DataError, match="another checksum than the official one"):
@@ -101,20 +88,16 @@ def test_a_wrong_checksum_leaves_nothing_and_harms_nothing(
     assert is_complete(info, tmp_path)  # what was there is untouched
 
 
-def test_content_that_only_shares_the_md5_is_refused(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = serve(server, "svhn", monkeypatch)
+def test_content_that_only_shares_the_md5_is_refused(serve: Serve, tmp_path: Path) -> None:
+    info = serve("svhn")
     forged = dataclasses.replace(info.downloads[1], sha256="0" * 64)
     with pytest.raises(DataError, match=r"test_32x32.mat came with another checksum .*\(SHA-256 000"):
         fetch(dataclasses.replace(info, downloads=(info.downloads[0], forged)), tmp_path)
     assert nothing_is_left(tmp_path)
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = serve(server, "cifar10", monkeypatch)
+def test_a_full_disk_is_said_and_leaves_nothing(serve: Serve, tmp_path: Path) -> None:
+    info = serve("cifar10")
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
     mounted = subprocess.run(
@@ -132,10 +115,8 @@ def test_a_full_disk_is_said_and_leaves_nothing(
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-def test_a_folder_that_cannot_be_written_is_said(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = serve(server, "svhn", monkeypatch)
+def test_a_folder_that_cannot_be_written_is_said(serve: Serve, tmp_path: Path) -> None:
+    info = serve("svhn")
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     with pytest.raises(DataError, match=r"cannot write to .*--data-dir"):

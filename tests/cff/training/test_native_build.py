@@ -43,8 +43,9 @@ def small_source(folder: Path) -> Path:
     return path
 
 
-def quick(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(building, "_SOURCES", (str(small_source(folder)),))
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(building, "_SOURCES", (str(small_source(tmp_path)),))
     monkeypatch.setattr(building, "_HEADERS", ())
 
 
@@ -69,8 +70,8 @@ def test_workers_that_start_together_compile_once(tmp_path: Path) -> None:
 
 
 @needs_native
-def test_it_is_compiled_once(fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    quick(monkeypatch, tmp_path)
+@pytest.mark.usefixtures("quick")
+def test_it_is_compiled_once(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = build()
     build.cache_clear()
     monkeypatch.setattr(building, "_compile", lambda *_: pytest.fail("compiled again"))
@@ -81,11 +82,9 @@ def test_it_is_compiled_once(fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 @needs_native
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("damage", ["cut", "changed", "no note", "bad note", "writable", "link"])
-def test_a_library_that_is_not_as_it_was_made_is_made_again(
-    damage: str, fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    quick(monkeypatch, tmp_path)
+def test_a_library_that_is_not_as_it_was_made_is_made_again(damage: str, fresh: Path, tmp_path: Path) -> None:
     path = build().path
     whole = path.read_bytes()
     note = path.with_suffix(".json")
@@ -113,10 +112,8 @@ def test_a_library_that_is_not_as_it_was_made_is_made_again(
 
 
 @needs_native
-def test_other_sources_are_another_library(
-    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    quick(monkeypatch, tmp_path)
+@pytest.mark.usefixtures("quick")
+def test_other_sources_are_another_library(fresh: Path, tmp_path: Path) -> None:
     first = build().path
     (tmp_path / "small.cpp").write_text('extern "C" int answer() { return 43; }\n')
     build.cache_clear()
@@ -143,10 +140,8 @@ def test_a_run_without_a_compiler_leaves_no_folder(
 
 
 @needs_native
-def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(
-    fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    quick(monkeypatch, tmp_path)
+@pytest.mark.usefixtures("quick")
+def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(fresh: Path, tmp_path: Path) -> None:
     (tmp_path / "small.cpp").write_text("this is no C++\n")
     with pytest.raises(
         NativeError, match=r"cannot compile the kernel \(.*small\.cpp.* error: .*\): name another"
@@ -186,11 +181,11 @@ def test_a_compiler_that_is_none_is_told_of_in_a_line_and_leaves_nothing(
 
 
 @needs_native
+@pytest.mark.usefixtures("quick")
 def test_a_compiler_with_several_names_is_called_by_the_one_that_was_found(
     fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As clang is, which links C++ only where it is called clang++, and whatever ccache stands in for."""
-    quick(monkeypatch, tmp_path)
     real = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++") or shutil.which("clang++")
     script(tmp_path / "clang", f'case "$0" in *++) exec {real} "$@";; *) exit 1;; esac')
     (tmp_path / "clang++").symlink_to("clang")

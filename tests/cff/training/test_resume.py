@@ -17,31 +17,15 @@ from safetensors.torch import load_file
 
 from seedspread import train
 from seedspread.cff.presets import to_toml
-from seedspread.cff.training.run import Callback
 from seedspread.cff.training.state import Position, load_checkpoint, save_checkpoint
 from seedspread.runs.folder import RunFolder, RunFolderError
 from seedspread.runs.stopping import StoppedError
 
+from .crashing import CrashAt, CrashError
 from .tiny import EVERY_BATCH, files, needs_bf16, needs_native, tiny
 
 # Both stages take a while, and a checkpoint is written after every batch: kills hit all of them.
 CONFIG = tiny(training__epochs=5, probe__epochs=5, probe__repeats=2, **EVERY_BATCH)
-
-
-class CrashError(Exception):
-    """Stands for a death without warning."""
-
-
-class CrashAt(Callback):
-    """Dies at the n-th batch, before its checkpoint."""
-
-    def __init__(self, batch: int) -> None:
-        self.left = batch
-
-    def on_batch(self, stage: str, epoch: int, batch: int, images: int) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise CrashError
 
 
 def test_a_checkpoint_from_before_block_norms_goes_on(tmp_path: Path) -> None:
