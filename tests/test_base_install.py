@@ -216,7 +216,7 @@ for wants in (lambda: write_report("runs", "page.html"), result.plot, lambda: fo
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("pip install 'seedspread[report]'\n") == 3
+    assert done.stdout.count(f"{errors.install_command('report')}\n") == 3
     # The curves stay where they were logged.
     logged = list((tmp_path / "runs").rglob("logged/*/*"))
     assert len([path for path in logged if path.is_file() and b"epoch" in path.read_bytes()]) == 8

@@ -44,7 +44,8 @@ def test_every_script_explains_itself(name: str) -> None:
 def test_a_script_is_started_and_refuses_in_one_line() -> None:
     done = start("benchmarks/growth.py", "--plot", "growth.gif")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: --plot growth.gif must end in .pdf, .svg, .png\n"
+    assert done.stderr.startswith("error: --plot growth.gif ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_every_script_in_a_text_can_be_given() -> None:

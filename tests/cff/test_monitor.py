@@ -298,7 +298,7 @@ def test_hostile_names_are_text_in_table_and_figure(tmp_path: Path) -> None:
     assert not set("\x1b\u202e\x00") & set(drawn)
     assert figure.axes[0].lines[0].get_ydata().tolist() == [50.0] * 3  # type: ignore[union-attr]
     figure.savefig(tmp_path / "again.png")  # no name is taken for mathematics
-    with pytest.raises(SeedspreadError, match=r"rates.txt must end in \.pdf, \.svg, \.png"):
+    with pytest.raises(SeedspreadError, match=r"rates.txt .*\.pdf, \.svg, \.png"):
         monitor.plot(tmp_path / "rates.txt")
 
 
@@ -337,4 +337,4 @@ def test_the_arcface_example_runs(tmp_path: Path) -> None:
     for name in ("cosine", "angle to the own class", "gradient norm"):
         assert name in done.stdout
         assert name in (tmp_path / "rates.svg").read_text()
-    assert "There is no evidence on" in done.stdout
+    assert "no evidence" in done.stdout

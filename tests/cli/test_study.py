@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+from seedspread.errors import install_command
 from tests.commands import seedspread_command, seedspread_here, without_torch
 from tests.study.tiny import study_file
 
@@ -60,7 +61,7 @@ def test_a_plan_needs_neither_data_nor_torch(tmp_path: Path) -> None:
     assert (
         "paper/cifar10-factorial (margin_type = subtract, stability = detach) and paper/dose-response" in said
     )
-    assert "pip install 'seedspread[train]'" in said
+    assert install_command("train") in said
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:

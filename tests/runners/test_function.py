@@ -310,17 +310,17 @@ def test_it_returns_numbers(tmp_path: Path, case: int, metrics: dict[str, float]
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        (5, "metric 'score' is not a number: 'high'"),
+        (5, "'score'.*: 'high'"),
         (6, "metric 'score' is NaN or infinite"),
         (7, "metric 'score' is NaN or infinite"),
-        (8, "metric 'score' is not a number: True"),
-        (9, "metric 'score' is not a number: 'True'"),
-        (10, "metric 'score' is not a number: 'array"),
-        (11, "metric 'score' is missing: it reported 'scores'"),
+        (8, "'score'.*: True"),
+        (9, "'score'.*: 'True'"),
+        (10, "'score'.*: 'array"),
+        (11, "'score'.*: .*'scores'"),
         (12, "it returned nothing"),
         (13, "it returned str; return a dict of numbers"),
         (14, "it returned list; return a dict of numbers"),
-        (15, "it returned bool|metric 'score' is not a number"),
+        (15, "bool|'score'"),
     ],
 )
 def test_what_it_may_not_return(tmp_path: Path, case: int, words: str) -> None:

