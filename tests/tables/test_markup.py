@@ -145,4 +145,8 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     tabs = "m\tseed\tacc\n" + rows  # as a clipboard has what a spreadsheet shows
     assert piped(tabs, "audit", "-", "--value", "acc", "--group", "m", "--review").startswith("Claim: b 5")
     assert "seedspread audit - --value acc --group m" in piped(tabs, "audit", "-")
-    assert piped("", "audit", "-").startswith("error: ")
+    for broken in ("", "junk", '{"a": [1'):
+        said = piped(broken, "audit", "-")
+        assert said.startswith("error: ")
+        assert "standard input" in said
+        assert "piped" not in said

@@ -174,7 +174,12 @@ def _of_frame(frame: pd.DataFrame) -> Table:
 def _of_path(source: "str | Path", question: Question, better: Better | None) -> Table:
     path = Path(source)
     if str(source) == "-":
-        return replace(_of_path(_piped(sys.stdin), question, better), name="standard input", path="-")
+        piped = _piped(sys.stdin)
+        try:
+            return replace(_of_path(piped, question, better), name="standard input", path="-")
+        except SeedspreadError as error:
+            said = str(error).replace(str(piped), "standard input").replace(f"{piped.name}: ", "")
+            raise TableError(said) from None
     if question.sheet is not None and path.suffix.lower() not in (*_EXCEL, *_MARKUP, ".txt"):
         raise TableError(
             f"--sheet is for Excel files (.xlsx) and texts with several tables; {source} is none"
