@@ -99,6 +99,8 @@ def run(
     if reference is not None and preset != PAPER:
         raise SeedspreadError("--reference has the paper's size: leave --preset out")
     if device == "cuda":
+        if reference is not None or preset != PAPER or steps != 1:
+            raise SeedspreadError("--device cuda takes no --preset, --steps or --reference: leave them out")
         from benchmarks import gpu  # noqa: PLC0415 - which takes its counts from here
 
         gpu.run(rounds=rounds, as_json=as_json)

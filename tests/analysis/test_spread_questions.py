@@ -188,7 +188,7 @@ def test_the_terminal_asks_the_same_questions(tmp_path: Path) -> None:
             ("audit", str(path), "--value", "score", "--factors", "opt,aug", "--group", "lr"),
             "--group does not go",
         ),
-        (("audit", str(path), "--value", "score", "--factors", "opt"), "--factors"),
+        (("audit", str(path), "--value", "score", "--factors", "opt"), "--factors takes"),
     ):
         done = seedspread_here(*arguments)
         assert done.returncode == SeedspreadError.exit_code

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import growth
+from benchmarks import growth, precision, step
 from benchmarks.reference import CheckoutError, reference_step
 from benchmarks.step import count_flops, our_step
 from benchmarks.train import random_batch
@@ -65,3 +65,20 @@ def test_growth_is_drawn_with_and_without_memory(peak: int | None) -> None:
 def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_measured() -> None:
     with pytest.raises(SeedspreadError, match=r"^--plot growth\.gif .*\.pdf, \.svg, \.png$"):
         growth.run(as_json=False, plot=Path("growth.gif"))
+
+
+def test_a_comparison_of_unlike_sizes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SeedspreadError, match="leave --preset out"):
+        step.run(reference=tmp_path, preset="quickstart")
+    with pytest.raises(SeedspreadError, match="takes no --preset"):
+        step.run(device="cuda", preset="quickstart")
+
+
+def test_gradients_in_float32_are_near_those_in_float64_and_those_in_bf16_are_not() -> None:
+    truth, single, half = (precision.gradients("quickstart", 8, p, "plain") for p in ("fp64", "fp32", "bf16"))
+    assert len(truth) > 30
+    for name, exact in truth.items():
+        if "qkv.bias" not in name:  # a key's bias has no gradient but rounding
+            assert (single[name] - exact).norm() < 1e-4 * exact.norm()
+    weight = "1.mlp.0.weight"
+    assert 1e-3 < (half[weight] - truth[weight]).norm() / truth[weight].norm() < 0.1

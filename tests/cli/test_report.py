@@ -60,8 +60,8 @@ SCORES = ("table.csv", "--value", "score", "--group", "arm")
     ("arguments", "said"),
     [
         ((), "give a store or a table"),
-        (("nowhere",), "nowhere"),
-        ((".",), "study"),
+        (("nowhere",), "not a folder"),
+        ((".",), "no record"),
         ((".", "--study", "quickstat"), "'quickstart'"),
         (("table.csv", "--out", "page.pdf"), "must end in .html"),
         ((*SCORES, "--out", "file/page.html"), "cannot be written"),

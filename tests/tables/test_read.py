@@ -129,7 +129,7 @@ def test_columns_parted_by_blanks(tmp_path: Path) -> None:
 def test_rows_that_are_longer_than_the_header_are_not_cut(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("g,seed,v\n" + "a,1,0,5\nb,1,0,6\n" * 2)
-    assert path.name in refused(path, "v", "g")
+    assert "cannot be read" in refused(path, "v", "g")
 
 
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\0\0,", b"word\n" * 9, b"# only this\n\n", b""])
@@ -147,9 +147,9 @@ def test_packed_text_and_its_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(read, "MOST_BYTES", 1 << 20)
     assert "GiB of text" in refused(path, "AUC", "Model")
     path.write_bytes(gzip.compress(CSV.encode())[:60])
-    assert path.name in refused(path, "AUC", "Model")
+    assert "cannot be read" in refused(path, "AUC", "Model")
     path.write_bytes(b"no archive")
-    assert path.name in refused(path, "AUC", "Model")
+    assert "cannot be read" in refused(path, "AUC", "Model")
 
 
 def test_a_parquet_file_that_unfolds_without_end_is_refused(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_excel(tmp_path: Path) -> None:
     assert "'main'" in refused(path, "AUC", "Model", sheet="mani")
     assert "--sheet is for Excel" in refused(tmp_path / "runs.csv", "AUC", "Model", sheet="main")
     path.write_bytes(b"PK no archive")
-    assert path.name in refused(path, "AUC", "Model")
+    assert "no Excel file" in refused(path, "AUC", "Model")
 
 
 STRINGS = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"

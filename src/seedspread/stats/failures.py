@@ -91,7 +91,7 @@ def two_clusters(values: Floats) -> tuple[float, float] | None:
 
 def exact_interval(count: int, of: int, level: float) -> Interval:
     """Return Clopper and Pearson's exact interval of a rate."""
-    from scipy import stats  # noqa: PLC0415 - slow, and only failed runs need it
+    from scipy import stats  # noqa: PLC0415 - slow, and few audits need it
 
     exact = stats.binomtest(count, of).proportion_ci(level, method="exact")
     return Interval(float(exact.low), float(exact.high), level)
@@ -103,7 +103,7 @@ def rate_of(count: int, of: int, level: float) -> Estimate:
 
 def fisher_p(*counts: tuple[int, int]) -> float:
     """Return the p value of Fisher's exact test of equal rates, from (failed, seeds) of each group."""
-    from scipy import stats  # noqa: PLC0415 - slow, and only failed runs need it
+    from scipy import stats  # noqa: PLC0415 - slow, and few audits need it
 
     return float(stats.fisher_exact([[failed, seeds - failed] for failed, seeds in counts]).pvalue)
 

@@ -178,6 +178,8 @@ def _of_path(source: "str | Path", question: Question, better: Better | None) ->
         try:
             return replace(_of_path(piped, question, better), name="standard input", path="-")
         except SeedspreadError as error:
+            if str(piped) not in str(error):
+                raise
             said = str(error).replace(str(piped), "standard input").replace(f"{piped.name}: ", "")
             raise TableError(said) from None
     if question.sheet is not None and path.suffix.lower() not in (*_EXCEL, *_MARKUP, ".txt"):

@@ -224,7 +224,7 @@ def test_a_store_without_a_finished_run_is_still_a_store(tmp_path: Path) -> None
     run = RunFolder(tmp_path / "key", "key")
     run.open("a = 1", resume=False)
     run.begin(1)
-    for command, why in (("audit", "finished"), ("report", "study")):
+    for command, why in (("audit", "finished"), ("report", "no record")):
         done = seedspread_here(command, str(tmp_path))
         assert done.returncode == 2
         assert why in done.stderr

@@ -37,7 +37,7 @@
 
   /* Names of rows that leave too little room stand above them, not beside; names under an axis may turn. */
   function fitted(layout, width) {
-    const longest = (axis) => Math.max(0, ...(axis.ticktext ?? []).map((name) => name.length));
+    const longest = (axis) => Math.max(0, ...(axis.ticktext ?? []).flatMap((name) => name.split("<br>")).map((line) => line.length));
     const { xaxis, yaxis } = layout;
     const above = longest(yaxis) > 9 && (width < 430 || longest(yaxis) * 7 > width / 2);
     /* In lines, if a name fits below its mark so; else names are turned. */
