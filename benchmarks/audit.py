@@ -47,7 +47,7 @@ def _seconds(table: pd.DataFrame, block: list[str], by: str | None) -> float:
 def _lines(result: dict[str, Any]) -> Iterator[str]:
     yield (
         f"Audit of {ROWS:,} rows in {CELLS:,} cells: {result['seconds_two_groups']:.1f} s as two groups "
-        f"of {CELLS // 2} blocks, {result['seconds_many_strata']:.1f} s as {CELLS // 4} strata of four."
+        f"of {CELLS // 2} blocks, {result['seconds_many_strata']:.1f} s as {CELLS // 4} datasets of four."
     )
 
 

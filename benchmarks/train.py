@@ -25,7 +25,7 @@ from benchmarks.timing import peak_memory_above
 from benchmarks.train import BATCH, autograd_trainer, random_batch
 trainer, sums = autograd_trainer({depth}, {rule!r})
 few, many = random_batch(2), random_batch(BATCH)
-trainer.step(few, 0, sums)  # makes gradients and optimiser state, which are not counted
+trainer.step(few, 0, sums)  # makes gradients and optimizer state, which are not counted
 print(peak_memory_above(lambda: trainer.step(many, 0, sums)))
 """
 
@@ -108,7 +108,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str | Table]:
         f"they cost {result['diagnostics_share']:.1%}."
     )
     yield table(
-        "Peak memory of a step above weights, gradients and optimiser state",
+        "Peak memory of a step above weights, gradients and optimizer state",
         ("layers", *RULES),
         [(str(row["depth"]), *(megabytes(row[rule]) for rule in RULES)) for row in result["memory"]],
     )
