@@ -346,7 +346,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: webdrive
             "return e === document.body ? null : [e.className, e.textContent.slice(0, 30),"
             "s.outlineStyle === 'solid' && contrast(s.outlineColor, paper)]"
         )
-        stops = []
+        stops: list[list[Any]] = []
         while len(stops) < 500:
             ActionChains(browser).send_keys(Keys.TAB).perform()
             if (stop := browser.execute_script(script)) is None:
