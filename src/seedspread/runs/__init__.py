@@ -1,1 +1,1 @@
-"""What any run is and leaves behind: identity, folder, record, failure, lease, the table of a store."""
+"""Runs and what they leave behind: identity, folder, record, failure, lease, the table of a store."""

@@ -1,4 +1,4 @@
-"""Reading files that anyone may have written: regular files, bounded, links not followed; JSON and TOML."""
+"""Safe reading of files that anyone may have written: regular files, bounded, no links; JSON and TOML."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from seedspread.atomic import open_regular
 from seedspread.errors import SeedspreadError, reason
 
-# The version that records state: results, provenances, failures and studies.
+# The format version of records: results, provenances, failures and studies.
 FORMAT = 2
 
 _JSON_LIMIT = 64 * 2**20
@@ -26,10 +26,10 @@ class RecordError(SeedspreadError):
 
 
 class NewerFormatError(RecordError):
-    """A record that a newer version wrote: it is not damaged, and stays as it is."""
+    """A record that a newer version wrote: it is not damaged, and is left alone."""
 
 
-# What reading a damaged or foreign record can raise; a RuntimeError comes of deeply nested JSON, for one.
+# Exceptions of reading a damaged or foreign record; deeply nested JSON raises a RuntimeError, for one.
 UNREADABLE = (
     OSError,
     ValueError,
@@ -43,7 +43,7 @@ UNREADABLE = (
 
 
 def read_file(path: "Path | str", limit: int = _JSON_LIMIT) -> bytes:
-    """Read a regular file of `limit` bytes at most."""
+    """Read a regular file of at most `limit` bytes."""
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
@@ -52,12 +52,12 @@ def read_file(path: "Path | str", limit: int = _JSON_LIMIT) -> bytes:
 
 
 def open_file(path: "Path | str") -> BufferedReader:
-    """Open a regular file to read; a link, a pipe or a folder in its place is an `OSError`."""
+    """Open a regular file for reading; a link, a pipe or a folder in its place is an `OSError`."""
     return open(open_regular(path, os.O_RDONLY), "rb")
 
 
 def read_json(folder: str, name: str) -> dict[str, Any]:
-    """Read an object from a file of a run's folder; `NewerFormatError` if a newer version has written it."""
+    """Read an object from a file of a run's folder; `NewerFormatError` if a newer version wrote it."""
     path = os.path.join(folder, name)
     values = json.loads(read_file(path))
     if not isinstance(values, dict):
@@ -80,9 +80,9 @@ def read_record(folder: str, name: str) -> dict[str, Any]:
 
 
 def damage_of(path: Path) -> str:
-    """Return what is wrong with a safetensors file's header and length, or by a Parquet file's magic numbers.
+    """Return what is wrong with a safetensors file's header and length, or a Parquet file's magic numbers.
 
-    Empty if nothing is, or if there is no file.
+    Empty if nothing is wrong, or if there is no file.
     """
     try:
         with open_file(path) as file:
@@ -100,26 +100,26 @@ def damage_of(path: Path) -> str:
         return f"{path} is damaged: {error}"
 
 
-# Far more than any config or study of people's making has.
+# Far more than any config or study written by hand has.
 MAX_BYTES = 1_000_000
 _MAX_DEPTH = 32
 _MAX_BITS = 128
-# `a.a.a. ...`: the parser's time grows with the square of a key's parts.
+# For keys such as `a.a.a. ...` the parser's time grows with the square of the number of parts.
 _LONG_KEY = re.compile(rf"""(?<![\w"'.-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{_MAX_DEPTH}}}""")
 
 
 class TomlError(SeedspreadError):
-    """A .toml file that cannot be read; the message names it and says why."""
+    """A .toml file that cannot be read; the message names the file and the reason."""
 
 
 class TooLargeError(TomlError):
-    """A file with more bytes than are read; the message ends with the limit."""
+    """A file with more bytes than the limit, with which the message ends."""
 
 
 def read_toml(path: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """Return the values of a file; `TomlError` if it is not TOML, or too large."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would block
             raise TomlError(f"{path}: not a file")
         with open(path, "rb") as file:
             content = file.read(max_bytes + 1)
@@ -136,14 +136,14 @@ def read_toml(path: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """The values of a text, which messages call `name`; `TomlError` if it is not TOML, or an absurd one."""
+    """Return the values of a text that messages call `name`; `TomlError` if it is not TOML, or is absurd."""
     if _LONG_KEY.search(text):
         raise TomlError(f"{name}: a key has more than {_MAX_DEPTH} parts")
     try:
         values = tomllib.loads(text)
     except RecursionError:
         raise TomlError(f"{name} is nested deeper than {_MAX_DEPTH} levels") from None
-    except ValueError as error:  # also a number of 5,000 digits
+    except ValueError as error:  # for example a number of 5,000 digits
         raise TomlError(f"{name} is not a TOML file: {error}") from None
     _check_values(values, name)
     return values
@@ -170,7 +170,7 @@ def _check_values(values: dict[str, Any], name: str) -> None:
 
 
 class FrozenConfig(BaseModel):
-    """Part of a description that a user writes: immutable, unknown fields refused."""
+    """A part of a description that a user writes: immutable, without unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -1,11 +1,11 @@
-"""A run's folder: what lies in it under which name, how it is begun, written to, finished and read.
+"""A run's folder: the files in it, and how they are created, updated, finished and read.
 
-While a run is under way there are `run.json` (what it began with), `heartbeat.json` (how far it is), its
-checkpoints and its lease, of a program `process.json` (who watches over it) and `log.txt`; when it is done,
-`result.json`, `provenance.json`, `config.toml` and what its runner keeps beside them: `history.parquet`,
-`predictions.safetensors`, `model.safetensors`, `training.safetensors`. `result.json` appears last: it is
-there if and only if the run is done. A run that failed has `failure.json`. Nothing is pickled, and a file is
-whole or not there.
+While a run is under way there are `run.json` (how it began), `heartbeat.json` (its progress), its
+checkpoints and its lease; for a program also `process.json` (its supervisor) and `log.txt`. When it is done:
+`result.json`, `provenance.json`, `config.toml` and what its runner stores beside them: `history.parquet`,
+`predictions.safetensors`, `model.safetensors`, `training.safetensors`. `result.json` appears last: it
+exists if and only if the run is done. A run that failed has `failure.json`. Nothing is pickled, and a file
+is either complete or absent.
 """
 
 import errno
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 def gpu() -> dict[str, Any]:
     """Return the device that torch uses in this process, and its settings; empty if unknown."""
     torch: Any = sys.modules.get("torch")
-    with suppress(Exception):  # whatever goes by that name in someone's program
+    with suppress(Exception):  # a user's program may have any module named torch
         if torch is not None and torch.cuda.is_initialized():
             cudnn, cuda = torch.backends.cudnn, torch.version.cuda
             flags = {
@@ -72,10 +72,10 @@ def gpu() -> dict[str, Any]:
 
 @cache
 def processor() -> str:
-    """Return the CPU's name and a digest of its instruction sets; equal ones round alike."""
+    """Return the CPU's name and a digest of its instruction sets; CPUs with equal values round alike."""
     try:
         text = Path("/proc/cpuinfo").read_text(errors="replace")
-    except OSError:  # no Linux, or closed to this user
+    except OSError:  # not Linux, or no permission
         return f"{platform.machine()} {platform.processor()}".strip()
     wanted = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "Features")
     pairs = [line.partition(":") for line in text.split("\n\n")[0].splitlines()]
@@ -85,18 +85,18 @@ def processor() -> str:
     return f"{platform.machine()} {name} ({digest})"
 
 
-# What a failure's details have if the run itself came to grief, and signals by which programs die themselves.
+# Details of failures that the run itself caused, and signals with which programs terminate themselves.
 _OWN = ("exit_status", "what", "raised")
 _OWN_SIGNALS = (signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
 
-# What a machine does to a run.
+# Errors that the machine causes, not the run.
 MACHINES = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 RESULT, PROVENANCE, CONFIG, FAILURE = "result.json", "provenance.json", "config.toml", "failure.json"
 
 
 class RunFailedError(SeedspreadError):
-    """A run that cannot go on; `details` has the cause as plain values."""
+    """A run that cannot go on; `details` contains the cause as plain values."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -114,7 +114,7 @@ class RunFailedError(SeedspreadError):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a run failed; `details` has the cause as plain values, such as the layer of a NaN loss."""
+    """The failure of a run; `details` contains the cause as plain values, such as the layer of a NaN loss."""
 
     message: str
     traceback: str = ""
@@ -124,7 +124,7 @@ class Failure:
     def of(cls, error: Exception) -> "Failure":
         try:
             message = str(error) or type(error).__name__
-        except Exception:  # its own code made the text
+        except Exception:  # the user's exception may fail to format itself
             message = type(error).__name__
         if not isinstance(error, SeedspreadError):
             message = f"{type(error).__name__}: {message}"
@@ -141,10 +141,10 @@ class Failure:
 
     @property
     def is_own(self) -> bool:
-        """Whether the run itself ended with an error, so that it counts as a failed one.
+        """True if the run itself ended with an error, so that it counts as a failed one.
 
-        Not what it was refused for, such as changed inputs, nor what ended it from outside: a dead worker,
-        a timeout, SIGKILL.
+        False if it was refused, for changed inputs say, or ended from outside: a dead worker, a timeout,
+        SIGKILL.
         """
         return any(name in self.details for name in _OWN) or self.details.get("signal") in _OWN_SIGNALS
 
@@ -161,12 +161,12 @@ class Failure:
 BEGUN, HEARTBEAT, PROCESS, LOG = "run.json", "heartbeat.json", "process.json", "log.txt"
 FAILED_ATTEMPT = "attempt.json"
 HISTORY, PREDICTIONS = "history.parquet", "predictions.safetensors"
-# A model to use, and what its training would go on from; either may be deleted to save room.
+# The trained model, and the state to resume its training from; either may be deleted to save space.
 MODEL, TRAINING = "model.safetensors", "training.safetensors"
 _CHECKPOINT = r"checkpoint-[0-9]{6,}-[0-9a-f]{16}"
 _CHECKPOINT_FILE = re.compile(rf"{_CHECKPOINT}\.safetensors")
 _FILES = "config|result|provenance|failure|run|heartbeat|history|predictions|model|training|process|attempt"
-# All that this program writes into a run's folder while it writes a file, and nothing else.
+# Names of the temporary files that this program creates in a run's folder, and no others.
 TEMPORARY = re.compile(rf"\.({_FILES}|{_CHECKPOINT})-[0-9a-f]{{16}}\.[a-z]+")
 
 
@@ -174,23 +174,23 @@ _log = logging.getLogger(__name__)
 
 
 class RunFolderError(SeedspreadError):
-    """A run's folder cannot be used, or not be written to."""
+    """A run's folder that cannot be used, or cannot be written to."""
 
 
-# Logits are stored in single precision, accuracies as decimals.
+# Tolerance: logits are stored in single precision, accuracies as decimals.
 _SAME_ACCURACY = 1e-6
 _BEAT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """How far a run is; None for what it does not tell.
+    """Progress of a run; None for what it does not report.
 
     Attributes:
         done: share of its work, from 0 to 1.
         where: the same in words.
-        spent: seconds since it was last started.
-        seconds: the same for the whole run.
+        spent: seconds since its last start.
+        seconds: the same over all starts.
     """
 
     done: float | None
@@ -210,7 +210,7 @@ class RunFolder:
     Args:
         path: where it is.
         key: the run; only needed to write.
-        guard: called before every write; raises if the folder is no longer this process's to write to.
+        guard: called before every write; raises if this process may no longer write to the folder.
     """
 
     def __init__(self, path: Path, key: str = "", guard: Callable[[], None] | None = None) -> None:
@@ -218,7 +218,7 @@ class RunFolder:
         self._started = datetime.now(UTC)
         self._beat = 0.0
 
-    # What is there
+    # State
 
     def check_place(self) -> None:
         """Refuse anything but a folder: a link would lead out of the store."""
@@ -237,7 +237,7 @@ class RunFolder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is something to resume from."""
+        """True if there is something to resume from."""
         return (self.path / BEGUN).exists() or bool(self.checkpoints())
 
     @property
@@ -259,18 +259,18 @@ class RunFolder:
         if provenance is None:
             try:
                 provenance = read_record(str(self.path), PROVENANCE)
-            except FileNotFoundError:  # it has not ended yet
+            except FileNotFoundError:  # the run has not ended yet
                 return
         digests = provenance.get("digests") or {}
-        if name == CONFIG and CONFIG not in digests:  # as older records have none of it
+        if name == CONFIG and CONFIG not in digests:  # older records lack this one
             return
         if digests and _digest(self.path / name) not in digests.get(name, [None]):
             raise RecordError(f"{self.path / name} is not what the run wrote: it was edited or swapped")
 
     def tampered(self) -> str:
-        """What differs from the record of a finished run, when all of its files are read; empty if nothing.
+        """Return how a finished run differs from its record when all files are read; empty if not at all.
 
-        An accuracy that is not that of the stored predictions is named as well.
+        This includes an accuracy that is not that of the stored predictions.
         """
         try:
             for name in (RESULT, CONFIG, HISTORY, PREDICTIONS):
@@ -309,7 +309,7 @@ class RunFolder:
             ) from error
 
     def finished_at(self) -> int:
-        """When the result appeared, in nanoseconds."""
+        """Time at which the result appeared, in nanoseconds."""
         return (self.path / RESULT).stat().st_mtime_ns
 
     def config_path(self) -> Path:
@@ -329,7 +329,7 @@ class RunFolder:
             return Failure(f"{self.path / FAILURE} is damaged")
 
     def heartbeat(self) -> Heartbeat | None:
-        """Return how far the run is, without fields that are not numbers."""
+        """Return the run's progress, without fields that are not numbers."""
         try:
             values = read_json(str(self.path), HEARTBEAT)
             done = values["done"]
@@ -339,7 +339,7 @@ class RunFolder:
                 spent=_amount(values.get("spent")),
                 seconds=_amount(values.get("seconds")),
             )
-        except UNREADABLE:  # none yet, or damaged
+        except UNREADABLE:  # missing, or damaged
             return None
 
     def provenance_if_readable(self) -> dict[str, Any]:
@@ -350,7 +350,7 @@ class RunFolder:
             return {}
 
     def base_key(self) -> str | None:
-        """Key without the content of input files; None if the run has none, or cannot be read."""
+        """Key without the content of input files; None if the run has none, or it cannot be read."""
         base = self.provenance_if_readable().get("base_key")
         return base if isinstance(base, str) else None
 
@@ -363,15 +363,15 @@ class RunFolder:
         return inputs if isinstance(inputs, dict) else {}
 
     def seconds(self) -> float | None:
-        """What the finished run took of its worker's time since its last start; None if not known.
+        """Seconds of a worker's time that the finished run took since its last start; None if unknown.
 
-        Runs that were once trained together record their share as `worker_seconds`.
+        Runs that were trained together record their share as `worker_seconds`.
         """
         values = self.provenance_if_readable()
         return _amount(values.get("worker_seconds", values.get("seconds_since_last_start")))
 
     def history(self, columns: Sequence[str] | None = None) -> "pa.Table":
-        """Return the history, a row per epoch and layer; all columns, or these."""
+        """Return the history, a row per epoch and layer: all columns, or these."""
         self.check_digest(HISTORY)
         with open_file(self.path / HISTORY) as file:
             require_extra("parquet", f"reading {self.path / HISTORY}")
@@ -392,7 +392,7 @@ class RunFolder:
             raise RecordError(f"{path} cannot be read ({error}): run it again") from error
 
     def correct(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The test examples' ids and which of them the first repeat got right, `(N,)` each."""
+        """The test examples' ids, and whether the first repeat classified them correctly, `(N,)` each."""
         stored = self.predictions("logits", "labels", "ids")
         return stored["ids"], stored["logits"][0].argmax(axis=1) == stored["labels"]
 
@@ -401,7 +401,7 @@ class RunFolder:
         return sorted(self.own_files(_CHECKPOINT_FILE), key=_checkpoint_number)
 
     def own_files(self, pattern: re.Pattern[str]) -> list[Path]:
-        """Regular files right in the folder with such a name; links are left alone."""
+        """Regular files in the folder whose names match; links are ignored."""
         try:
             with os.scandir(self.path) as entries:
                 return [
@@ -415,11 +415,11 @@ class RunFolder:
     # Writing
 
     def open(self, config: str, *, resume: bool) -> bool:
-        """Make the folder, or look what there is to resume from; return whether the result is there already.
+        """Create the folder, or check what there is to resume from; return whether it has a result already.
 
         Args:
             config: the run's parameters, as TOML.
-            resume: whether to go on with an unfinished run, or accept a finished one, of the same key.
+            resume: whether to continue an unfinished run, or accept a finished one, of the same key.
         """
         self.check_place()
         if self.is_done:
@@ -442,7 +442,7 @@ class RunFolder:
         return False
 
     def own_folder(self, name: str) -> Path:
-        """Make a folder for the run's own code, which stays through every attempt."""
+        """Make a folder for the run's own code, which survives every attempt."""
         path = self.path / name
         if path.is_symlink():
             raise RunFolderError(f"{path} is a link, which would lead out of the run's folder: remove it")
@@ -450,7 +450,7 @@ class RunFolder:
         return path
 
     def begin(self, threads: int) -> int:
-        """Note that the run has begun; return its thread count, which is what it first began with."""
+        """Record that the run has begun; return its number of threads, which stays that of the first time."""
         if (begun := self._begun()) is not None:
             return int(begun["threads"])
         self.write(BEGUN, _json({"key": self.key, "threads": threads}))
@@ -477,9 +477,9 @@ class RunFolder:
         """Write the record, the result last.
 
         Args:
-            result: the same values, to the bit, whenever the run is repeated: metrics, diagnostics.
-            provenance: what else is to be known; at least runner, seed and config.
-            packages: whose versions can alter the result.
+            result: values that are identical whenever the run is repeated: metrics, diagnostics.
+            provenance: everything else; at least runner, seed and config.
+            packages: those whose versions can alter the result.
         """
         ended = datetime.now(UTC)
         known = {
@@ -510,13 +510,13 @@ class RunFolder:
         self.writing(lambda: (self.path / name).unlink(missing_ok=True))
 
     def put_result_aside(self) -> None:
-        """Keep a damaged result, and the arrays that belong to it, out of the way."""
+        """Rename a damaged result, and the arrays that belong to it, to keep them out of the way."""
         for name in (RESULT, HISTORY, PREDICTIONS, MODEL, TRAINING):
             if os.path.lexists(self.path / name):
                 self.put_aside(self.path / name)
 
     def put_aside(self, path: Path) -> None:
-        """Keep a damaged file as `NAME.damaged`."""
+        """Rename a damaged file to `NAME.damaged`."""
         self.writing(lambda: path.replace(path.with_name(f"{path.name}.damaged")))
 
     def writing(self, write: Callable[[], object]) -> None:
@@ -526,7 +526,7 @@ class RunFolder:
                 self.guard()
             write()
         except OSError as error:
-            alone = "" if self.guard else ", with --resume,"  # no lease: it was started by itself
+            alone = "" if self.guard else ", with --resume,"  # no lease: it was started on its own
             raise RunFolderError(
                 f"cannot write to {self.path}: {error.strerror}; earlier work is kept. Fix this, "
                 f"then rerun the same command{alone} to resume"
@@ -544,7 +544,7 @@ class RunFolder:
         self.writing(whole)
 
     def _sweep(self) -> None:
-        """Delete what a killed run left half-written or undeleted."""
+        """Delete temporary files that a killed run left behind."""
         leftovers = [*self.own_files(TEMPORARY), self.path / FAILURE]
         if self.is_done:
             leftovers += self.checkpoints()
@@ -560,7 +560,7 @@ class RunFolder:
             )
 
     def _begun(self) -> dict[str, Any] | None:
-        """Return what the run began with; None if it has not begun, or begins afresh after damage."""
+        """Return how the run began; None if it has not begun, or must begin afresh after damage."""
         try:
             begun = read_json(str(self.path), BEGUN)
             return {"key": str(begun["key"]), "threads": int(begun["threads"])}
@@ -573,14 +573,14 @@ class RunFolder:
             return None
 
     def begin_afresh(self, why: str, *damaged: Path) -> None:
-        """Put aside all checkpoints, which cannot be used, and warn."""
+        """Set aside all checkpoints, which cannot be used, and warn."""
         _log.warning("%s", printable(f"{why}: put aside, and the run begun afresh"))
         for path in (*damaged, *self.checkpoints()):
             self.put_aside(path)
 
 
 def _digest(path: Path) -> str | None:
-    """SHA-256 of a file; None if there is none."""
+    """Return the SHA-256 of a file; None if there is none."""
     try:
         with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -610,9 +610,9 @@ def write_checkpoint(folder: RunFolder, content: bytes) -> None:
 
 
 def newest_checkpoint(folder: RunFolder, parse: Callable[[bytes], T]) -> T | None:
-    """Return the newest checkpoint that is whole and that `parse` can read; None if there is none.
+    """Return the newest checkpoint that is complete and that `parse` can read; None if there is none.
 
-    `parse` raises what `UNREADABLE` names if it cannot.
+    `parse` raises one of `UNREADABLE` if it cannot.
     """
     problems = []
     for path in reversed(folder.checkpoints()):

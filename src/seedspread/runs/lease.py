@@ -1,10 +1,10 @@
 """Leases: who may write into a run's folder, decided by the filesystem alone.
 
-A lease is a file `lease-NUMBER.json` that is linked into place, which the filesystem lets one process do.
-Its number is the fencing token: the highest number holds, and whoever finds a higher one than its own writes
-nothing more. A lease is alive while its modification time keeps changing, as the observer sees it by its own
-monotonic clock: clocks of other machines, and clocks that jump, do not matter. A lease whose process is seen
-to be dead is free at once. A file that is not the one that was linked (it was copied) is no lease.
+A lease is a file `lease-NUMBER.json` that is linked into place, which the filesystem lets only one process
+do. Its number is the fencing token: the highest one holds, and a worker that finds a higher number than its
+own writes nothing more. A lease is alive while its modification time keeps changing, as measured by the
+observer's own monotonic clock: clocks of other machines, and clocks that jump, do not matter. A lease whose
+process is seen to be dead is free at once. A copy of a lease file does not count as a lease.
 """
 
 import errno
@@ -30,7 +30,7 @@ _NAME = re.compile(r"lease-[0-9]{6,9}\.json")
 
 
 class LeaseLostError(SeedspreadError):
-    """Another worker holds the run; this one writes nothing more."""
+    """Another worker holds the run, so this one writes nothing more."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Holder:
 
     @property
     def is_here(self) -> bool:
-        """Whether its process number means something to this process."""
+        """True if its process number is meaningful to this process."""
         return self.content.get("space") == _space()
 
     @property
     def is_dead(self) -> bool:
-        """Whether its process is known to have ended; False if that cannot be known."""
+        """True if its process is known to have ended; False if that cannot be known."""
         return self.is_here and _has_ended(self.pid, self.content.get("started"))
 
     @property
@@ -58,14 +58,14 @@ class Holder:
 
 
 class StalenessTracker:
-    """Times since leases last changed, by this process's monotonic clock."""
+    """Measures how long leases have not changed, by this process's monotonic clock."""
 
     def __init__(self, seconds: float = LEASE_SECONDS) -> None:
         self.seconds = seconds
         self._seen: dict[Path, tuple[int, float]] = {}
 
     def is_stale(self, holder: Holder) -> bool:
-        """Whether a lease has not moved for the set time since it was first looked at."""
+        """Return whether a lease has not changed for the set time since it was first seen."""
         beat, since = self._seen.get(holder.path, (None, 0.0))
         now = time.monotonic()
         if beat != holder.beat:
@@ -75,7 +75,7 @@ class StalenessTracker:
 
 
 class Lease:
-    """The right to write into a run's folder, until it is given back or overtaken."""
+    """The right to write into a run's folder, until it is released or taken over."""
 
     def __init__(self, path: Path, token: int, nonce: str) -> None:
         self.path, self.token, self._nonce = path, token, nonce
@@ -92,9 +92,9 @@ class Lease:
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether a lost lease was taken over or overwritten by a copied folder, and not just removed.
+        """True if a lost lease was taken over, or overwritten by a copied folder, and not just removed.
 
-        Whoever takes over adds a higher number. Another run's folder that is copied over this one may bring a
+        A worker that takes over adds a higher number. Copying another run's folder over this one may bring a
         lease of the same number, which overwrites this file.
         """
         return any(_token(path) >= self.token for path in _paths(self.path.parent))
@@ -102,11 +102,11 @@ class Lease:
     def beat(self) -> None:
         self.check()
         before = self.path.stat().st_mtime_ns
-        now = max(time.time_ns(), before + 1)  # a change is what counts, also when the clock goes back
+        now = max(time.time_ns(), before + 1)  # the change is what counts, even if the clock goes back
         os.utime(self.path, ns=(now, now))
 
     def release(self) -> None:
-        """Give it back; the number stays taken. A second time does nothing."""
+        """Release the lease; its number stays taken. A second call does nothing."""
         self._over.set()
         if self._beating is not None:
             self._beating.join()
@@ -117,22 +117,22 @@ class Lease:
         part = self.path.with_name(f".lease-{secrets.token_hex(8)}")
         try:
             part.write_text(json.dumps({"released": True}))
-            os.replace(part, self.path)  # another inode: no longer a lease
+            os.replace(part, self.path)  # a new inode: no longer a lease
         except OSError:  # a full disk: an empty lease holds nothing either, and its number stays taken
             part.unlink(missing_ok=True)
             os.truncate(self.path, 0)
 
     def keep_beating(self, seconds: float, every_beat: Callable[[], None] = lambda: None) -> None:
-        """Beat in the background until it is given back, often enough for leases of `seconds`."""
+        """Beat in the background until the lease is released, often enough for leases of `seconds`."""
 
         def beat() -> None:
             while not self._over.wait(min(seconds / 6, 5.0)):
                 try:
                     self.beat()
                 except LeaseLostError:
-                    return  # the next write finds out
+                    return  # the next write will find out
                 except OSError:
-                    pass  # a filesystem that stumbles: the next beat may come through
+                    pass  # a filesystem in trouble: the next beat may succeed
                 every_beat()
 
         self._beating = threading.Thread(target=beat, daemon=True)
@@ -140,14 +140,14 @@ class Lease:
 
 
 _MOST_TOKENS = 999_999_999
-# What a file system says that stumbles.
+# Errors of a filesystem in trouble.
 _TROUBLE = (errno.EIO, errno.ESTALE, errno.EACCES, errno.ETIMEDOUT, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
 
 
 def claim(folder: Path, tracker: StalenessTracker) -> Lease | None:
-    """Take the run's lease if it is free; None if another holds it."""
+    """Take the run's lease if it is free; return None if another worker holds it."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = _paths(folder)  # one look for both: a lease that appears later has the number that is tried below
+    paths = _paths(folder)  # listed once: a lease that appears later has the number that is tried below
     holder = _holding(paths)
     if holder is not None and not (holder.is_dead or tracker.is_stale(holder)):
         return None
@@ -167,7 +167,7 @@ def claim(folder: Path, tracker: StalenessTracker) -> Lease | None:
         part.unlink(missing_ok=True)
     lease = Lease(path, token, nonce)
     try:
-        lease.check()  # a slow claimant may have linked a number that was already overtaken
+        lease.check()  # a slow worker may have linked a number that was already overtaken
     except LeaseLostError:
         path.unlink(missing_ok=True)
         return None
@@ -177,12 +177,12 @@ def claim(folder: Path, tracker: StalenessTracker) -> Lease | None:
 
 
 def newest(folder: Path) -> Holder | None:
-    """The lease that holds: the highest number that was linked here and is not given back."""
+    """Return the lease that holds: the highest number that was linked here and not released."""
     return _holding(_paths(folder))
 
 
 def _paths(folder: Path) -> list[Path]:
-    """Files with a lease's name, lowest number first; none if the folder is not there."""
+    """Return the files with a lease's name, lowest number first; none if there is no folder."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if _NAME.fullmatch(entry.name)]
@@ -197,12 +197,12 @@ def _holding(paths: list[Path]) -> Holder | None:
             stat = path.lstat()
             content = json.loads(read_file(path))
         except OSError as error:
-            if error.errno in _TROUBLE:  # who holds it cannot be told: someone does, until it is stale
+            if error.errno in _TROUBLE:  # the holder is unknown: assume there is one until it is stale
                 return Holder(_token(path), path, {"pid": 0}, 0)
-            continue  # gone meanwhile, or no file
+            continue  # removed meanwhile, or not a file
         except UNREADABLE:  # damaged: it holds nothing
             continue
-        # It was linked here, is not given back, and names a process.
+        # It was linked here, is not released, and names a process.
         if isinstance(content, dict) and content.get("inode") == stat.st_ino and _is_pid(content.get("pid")):
             return Holder(_token(path), path, content, stat.st_mtime_ns)
     return None
@@ -217,40 +217,40 @@ def _is_pid(value: object) -> bool:
 
 
 def process(pid: int) -> dict[str, Any]:
-    """Return what identifies a process of this machine among all others, past and present."""
+    """Return values that identify a process of this machine among all others, past and present."""
     return {"host": platform.node(), "pid": pid, "started": _started(pid), "space": _space()}
 
 
 def is_running(values: Mapping[str, Any]) -> bool:
-    """Whether a process, as `process` described it, is seen to be running here."""
+    """Return whether a process described by `process` is running on this machine."""
     is_here = values.get("space") == _space() and _is_pid(values.get("pid"))
     return is_here and not _has_ended(values["pid"], values.get("started"))
 
 
 @cache
 def _space() -> str:
-    """Name the set in which our process numbers are unique: this boot and this namespace."""
+    """Return a name for the scope in which process numbers are unique: this boot and this namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:  # not Linux: only silence can tell that a process is dead
+    except OSError:  # not Linux: a process counts as dead only by its silence
         return f"unknown {secrets.token_hex(8)}"
 
 
 def _has_ended(pid: int, started: str | None) -> bool:
-    """Whether a process has ended, or its number was reused; False if that cannot be seen."""
+    """Return whether a process has ended, or its number was reused; False if that cannot be seen."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
     except PermissionError:
-        pass  # it is someone else's, and there
+        pass  # the process exists, but belongs to someone else
     now = _started(pid)
     return now is not None and now != started
 
 
 def _started(pid: int) -> str | None:
-    """When a process started, by the kernel, or `ended` for a zombie; None if it cannot be seen."""
+    """Return the kernel's start time of a process, or `ended` for a zombie; None if it cannot be seen."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

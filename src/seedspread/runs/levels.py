@@ -4,17 +4,17 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-# Levels of several factors, such as those of a dataset and a depth: a text for each factor.
+# Levels of several factors, such as a dataset and a depth: one text per factor.
 Levels = tuple[str, ...]
 
-# Factors whose levels are names already: "CIFAR-10" says that it is a dataset.
+# Factors whose levels are self-explanatory: "CIFAR-10" is obviously a dataset.
 _NAMES = frozenset(
     ("dataset", "task", "benchmark", "environment", "env", "game", "setting", "condition", "study")
 )
 
 
 def level_name(level: object) -> str:
-    """A level's text: 1 and 1.0 are the same level; nothing for what is missing."""
+    """Return a level as text: 1 and 1.0 are the same level, and a missing one is empty."""
     # NaN and NaT are not equal to themselves; pandas' NA has no answer, and its name is "<NA>"
     if level is None or type(level).__name__ == "NAType" or level != level:  # noqa: PLR0124
         return ""
@@ -24,7 +24,7 @@ def level_name(level: object) -> str:
 
 
 def setting_name(levels: Iterable[tuple[str, object]]) -> str:
-    """What tells a setting from others: `depth = 2, labels = fine`; of a dataset its name alone."""
+    """Return a setting's name: `depth = 2, labels = fine`; a dataset appears by its name alone."""
     parts = []
     for factor, level in levels:
         is_a_name = re.sub(r"[\s_-]", "", factor.lower()) in _NAMES and as_number(level) is None
@@ -33,7 +33,7 @@ def setting_name(levels: Iterable[tuple[str, object]]) -> str:
 
 
 def joined_levels(levels: Levels) -> str:
-    """Return `a, b` for a file; the blank after a comma within one of several levels does not break."""
+    """Return `a, b`, for a file; spaces after commas are non-breaking if there are several levels."""
     return ", ".join(level if len(levels) == 1 else level.replace(", ", ",\u00a0") for level in levels)
 
 
@@ -43,18 +43,18 @@ def stratum_name(factors: Sequence[str], levels: Levels) -> str:
 
 
 def group_name(factor: str, level: str) -> str:
-    """A group in a sentence: `clamp`, but `depth = 2` and `dropout = true`: a value alone says nothing."""
+    """Return a group for a sentence: `clamp`, but `depth = 2` and `dropout = true`, which need the factor."""
     speaks = as_number(level) is None and level.lower() not in ("true", "false", "yes", "no", "none")
     return level if speaks or not factor else f"{factor} = {level}"
 
 
 def block_name(factors: Sequence[str], levels: Levels) -> str:
-    """Return a block in a sentence: `detach`, `batch = 32`; empty if there is none."""
+    """Return a block for a sentence: `detach`, `batch = 32`; empty if there is none."""
     return ", ".join(map(group_name, factors, levels))
 
 
 def as_number(level: object) -> float | None:
-    """The number that a level is, if it is one; truth values are none."""
+    """Return the number that a level represents, if any; truth values do not count."""
     try:
         number = float(level_name(level))
     except ValueError:
@@ -63,7 +63,7 @@ def as_number(level: object) -> float | None:
 
 
 def settings_in_order(every: Iterable[Levels]) -> list[Levels]:
-    """Return settings without repeats: numbers in their order, others as they come."""
+    """Return settings without repeats: numbers in numeric order, others in order of appearance."""
     names = list(dict.fromkeys(every))
     numbers = {levels: [as_number(level) for level in levels] for levels in names}
     if any(None in own for own in numbers.values()):
@@ -81,5 +81,5 @@ def several(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def in_order(levels: Iterable[str]) -> list[str]:
-    """Return levels without repeats: numbers in their order, others as they come."""
+    """Return levels without repeats: numbers in numeric order, others in order of appearance."""
     return [level for (level,) in settings_in_order((level,) for level in levels)]

@@ -1,7 +1,7 @@
-"""What is measured of a run: a name, a unit, which direction is better, what chance scores. Needs no torch.
+"""Metrics of a run: name, unit, better direction, and what chance scores. Needs no torch.
 
-A metric that follows from a classifier's logits has its formula here too, so that a run that did not report
-it has it all the same: it is computed from the run's stored predictions when it is asked for.
+A metric that follows from a classifier's logits has its formula here too: for a run that did not report it,
+it is computed from the run's stored predictions when needed.
 """
 
 import math
@@ -23,9 +23,9 @@ Unit = str
 
 _UNIT_SUFFIXES: dict[Unit, str] = {"share": "", "per cent": " (%)", "none": ""}
 Better = Literal["higher", "lower"]
-# Words by which metrics usually go in other people's tables: shares of a test set, and by direction.
+# Words in usual names of metrics: shares of a test set, and then by direction.
 _SHARES = {"acc", "accuracy", "top1", "top5", "auc", "auroc", "f1", "precision", "recall", "iou", "share"}
-# Benchmarks of language models, which count right answers.
+# Benchmarks of language models, which count correct answers.
 _SHARES |= set(
     "gsm8k mmlu humaneval mbpp hellaswag winogrande gpqa aime truthfulqa piqa boolq ifeval".split()
 )
@@ -46,10 +46,10 @@ _HIGHER = _SHARES | set(
     "kendall kappa mcc ndcg mrr hits throughput fps speedup sensitivity specificity tpr tnr purity nmi "
     "ari silhouette solved travelled traveled survived".split()
 )
-# A Brier score is better when lower: this word tells only where no other does.
+# A Brier score is better when lower, so this word decides only if no other does.
 _WEAK = {"score", "scores"}
-# Words that turn a direction, those after which higher is better whatever came before, and those that
-# part what is measured from where: the loss at the best accuracy is a loss.
+# Words that reverse the direction, words that always mean that higher is better, and words that separate what
+# is measured from where: the loss at the best accuracy is a loss.
 _TURN = set("neg negative minus reduction decrease drop degradation saved savings saving".split())
 _GAIN = set("improvement gain gains".split())
 _WHERE = set("to at of per on in for vs over under by".split())
@@ -59,14 +59,14 @@ _BINS = 15
 
 @dataclass(frozen=True)
 class Metric:
-    """A quantity that every run has one value of.
+    """A quantity of which every run has one value.
 
     Attributes:
         name: the column of a table, the key in a record.
-        title: for people; the name if it is empty.
+        title: displayed name; the name if it is empty.
         unit: `share` from 0 to 1, `per cent`, `none`, or a sign such as `nats`.
-        better: which direction is better.
-        chance: the score of a run that has learned nothing, if that is known.
+        better: the better direction.
+        chance: the score of a run that has learned nothing, if known.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """For an axis or a heading: `test accuracy (%)`."""
+        """Title with unit, for an axis or a heading: `test accuracy (%)`."""
         title = self.title or self.name
         return title if "%" in title else f"{title}{self.unit_suffix}"
 
@@ -87,19 +87,19 @@ class Metric:
 
     @property
     def full_scale(self) -> float | None:
-        """A share of one in this unit: 100 in per cent, 1 in shares; None for other units."""
+        """The value of a share of one in this unit: 100 in per cent, 1 in shares; None for other units."""
         return {"share": 1.0, "per cent": 100.0}.get(self.unit)
 
     @property
     def for_display(self) -> "tuple[Metric, float]":
-        """The metric for display, shares in per cent, and the factor to multiply values with."""
+        """The metric for display, with shares in per cent, and the factor to multiply values by."""
         if self.unit != "share":
             return self, 1.0
         chance = None if self.chance is None else 100 * self.chance
         return replace(self, unit="per cent", chance=chance), 100.0
 
     def digits(self, value: float | None, places: int) -> str:
-        """A number for a table: per cent with so many places, all else with four digits; a dash for none."""
+        """Format a number: per cent with `places` decimals, others with four digits; a dash for None."""
         if value is None:
             return "-"
         return f"{value:.{places}f}" if self.unit == "per cent" else f"{value:#.4g}"
@@ -117,7 +117,7 @@ def _nll(logits: Floats, labels: Labels) -> float:
 
 
 def _brier(logits: Floats, labels: Labels) -> float:
-    """Over all classes, as Brier (1950) has it: from 0 to 2."""
+    """Return the Brier score over all classes, as in Brier (1950): from 0 to 2."""
     from scipy.special import softmax  # noqa: PLC0415 - slow, and few runs need it
 
     errors = softmax(logits, axis=1)
@@ -126,7 +126,7 @@ def _brier(logits: Floats, labels: Labels) -> float:
 
 
 def _ece(logits: Floats, labels: Labels) -> float:
-    """Expected calibration error over 15 equal bins of confidence, closed on the right (Guo et al., 2017)."""
+    """Return the expected calibration error over 15 equal bins, closed on the right (Guo et al., 2017)."""
     from scipy.special import softmax  # noqa: PLC0415 - slow, and few runs need it
 
     shares = softmax(logits, axis=1)
@@ -147,8 +147,8 @@ class Scored:
     """A metric that follows from logits `(N, classes)` and labels `(N,)`.
 
     Attributes:
-        chance: what the best constant guess scores, from the classes' shares of the labels, largest first.
-        classes: from how many classes on it is worth having.
+        chance: score of the best constant guess, given the classes' shares of the labels, largest first.
+        classes: smallest number of classes for which the metric is useful.
     """
 
     metric: Metric
@@ -174,7 +174,7 @@ SCORED = {
 
 
 def scores(logits: NDArray[Any], labels: Labels) -> tuple[dict[str, float], dict[str, float]]:
-    """Every metric that logits `(N, classes)` and labels `(N,)` give, and what chance scores on each."""
+    """Return every metric that logits `(N, classes)` and labels `(N,)` give, and the chance score of each."""
     if not 0 < len(labels) == len(logits) or not 0 <= labels.min() <= labels.max() < logits.shape[1]:
         raise ValueError(f"these labels, {labels.shape}, are not those of logits of shape {logits.shape}")
     scored = [s for s in SCORED.values() if logits.shape[1] >= s.classes]
@@ -193,14 +193,14 @@ _UNITS_UNTIL = {
 
 
 def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = False) -> Metric:
-    """The metric that a column holds, by its name; a share that exceeds 1 somewhere is in per cent.
+    """Return the metric that a column contains, by its name; a share that exceeds 1 somewhere is in per cent.
 
-    Of a name that tells no direction (`direction_of`), higher counts as better.
+    If the name reveals no direction (`direction_of`), higher counts as better.
 
     Args:
         name: of the column.
         values: those of the column; without them a share is one from 0 to 1.
-        accuracies: whether it is known otherwise that they are shares of a test set.
+        accuracies: whether the values are known to be shares of a test set.
     """
     scored = SCORED.get(name)
     if scored is not None:
@@ -216,12 +216,12 @@ def metric_of(name: str, values: Floats | None = None, *, accuracies: bool = Fal
 
 
 def is_metric_name(name: str) -> bool:
-    """Whether a column is a metric by its name alone, as `val_acc` and `test/loss` are."""
+    """Return whether a column's name alone marks it as a metric, as `val_acc` and `test/loss` do."""
     return name in SCORED or bool(set(re.split(r"[^a-z0-9]+", name.lower())) & (_SHARES | _ERRORS))
 
 
 def is_until(name: str) -> bool:
-    """Whether it counts until something is reached, as `time_to_90` and `epochsToTarget` do.
+    """Return whether a metric counts until something is reached, as `time_to_90` and `epochsToTarget` do.
 
     A run that never reaches it, whose value is null or infinite, is censored and has not failed.
     """
@@ -229,10 +229,10 @@ def is_until(name: str) -> bool:
 
 
 def direction_of(name: str) -> Better | None:
-    """Which direction of a metric is better, as its name tells: `valLoss`, `1-AUC`, `error_rate_reduction`.
+    """Return the better direction of a metric by its name: `valLoss`, `1-AUC`, `error_rate_reduction`.
 
-    The last word that has a direction decides, as the noun does in English: a `reward_loss` is a loss. Words
-    after a preposition count if those before it tell nothing.
+    The last word with a direction decides, like the noun in English: a `reward_loss` is a loss. Words after
+    a preposition count only if those before it have none.
     """
     if name in SCORED:
         return SCORED[name].metric.better
@@ -246,7 +246,7 @@ def direction_of(name: str) -> Better | None:
 
 
 def direction_note(name: str) -> str | None:
-    """Return what to say of a direction that a column's name suggests; nothing of an accuracy."""
+    """Return a note on a direction that was inferred from a column's name; None for an accuracy."""
     better = direction_of(name)
     if better == "higher" and {"acc", "accuracy"} & {*_words(name)}:
         return None
@@ -256,7 +256,7 @@ def direction_note(name: str) -> str | None:
 
 
 def _words(name: str) -> list[str]:
-    """`valLoss`, `val_loss` and `Val-loss` are val and loss; mIoU is one word, and so is cross entropy."""
+    """Split `valLoss`, `val_loss` and `Val-loss` into val and loss; keep mIoU and cross entropy whole."""
     words: list[str] = []
     for part in re.findall(r"[A-Za-z0-9]+", name):
         camel = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", part).lower().split()
@@ -265,7 +265,7 @@ def _words(name: str) -> list[str]:
 
 
 def _sign(words: list[str]) -> int:
-    """1 if higher is better, -1 if lower is, 0 if the words do not tell."""
+    """Return 1 if higher is better, -1 if lower is, 0 if the words have no direction."""
     if _GAIN & set(words):
         return 1
     told = [sign for word in words if (sign := _word_sign(word))]
@@ -275,7 +275,7 @@ def _sign(words: list[str]) -> int:
 
 
 def _word_sign(word: str) -> int:
-    """As a whole, without a number at its end (`fpr95`, `fid50k`), or by how it ends (`logloss`, `nmse`)."""
+    """Return a word's sign: whole, without a final number (`fpr95`, `fid50k`), or by its ending (`nmse`)."""
     for stem in (word, re.sub(r"\d+k?$", "", word)):
         if stem in _LOWER:
             return -1
@@ -285,7 +285,7 @@ def _word_sign(word: str) -> int:
 
 
 def rates_from_histograms(histograms: ArrayLike, margin: float) -> NDArray[np.float64]:
-    """The share of positive pairs with s > 1 - margin; linear inside a bin, NaN where there is no pair.
+    """Return the share of positive pairs with s > 1 - margin; linear inside a bin, NaN without pairs.
 
     Args:
         histograms: `(..., bins)` counts in equal bins over [-1, 1].

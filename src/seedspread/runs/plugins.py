@@ -1,11 +1,11 @@
-"""What packages bring, found by name in their metadata: runners, studies, parts of the report.
+"""Extensions that installed packages name in their metadata: runners, studies, parts of the report.
 
 [project.entry-points."seedspread.runners"]
 mine = "mypackage.runner:MyRunner"      # a class; `runner = "mine"` in a study file
 [project.entry-points."seedspread.studies"]
 mine = "mypackage.studies"              # a package of .toml files, each a study by its name
 [project.entry-points."seedspread.reports"]
-mine = "mypackage.report:MyReport"      # what the page says of runs whose runner is called `mine`
+mine = "mypackage.report:MyReport"      # what the page adds for runs whose runner is called `mine`
 """
 
 from functools import cache
@@ -20,7 +20,7 @@ Kind = Literal["runners", "studies", "reports"]
 
 
 class PluginError(SeedspreadError):
-    """No package brings a thing of that name, or it cannot be loaded."""
+    """An extension that no package has, or that cannot be loaded."""
 
 
 @cache
@@ -29,7 +29,7 @@ def plugins(kind: Kind) -> dict[str, EntryPoint]:
 
 
 def toml_files(package: str) -> dict[str, Traversable]:
-    """Return the .toml files of a package and of its folders, by name: `quickstart`, `mini/cifar10`."""
+    """Return the .toml files of a package and its subpackages by name: `quickstart`, `mini/cifar10`."""
     root = files(package)
     inside = [(f"{folder.name}/", folder) for folder in root.iterdir() if folder.is_dir()]
     return {

@@ -1,4 +1,4 @@
-"""A run: what a study names, and what it has left once it is finished, in one shape whatever ran it."""
+"""A run: planned by a study, found in a store, or both; the same type whatever ran it."""
 
 import hashlib
 import json
@@ -26,22 +26,22 @@ _KEY = re.compile(r"[0-9a-f]{20}")
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A run: one that a study names, one that is found in a store, or both.
+    """A run: one that a study plans, one that is found in a store, or both.
 
     Attributes:
         key: its identity, and the name of its folder.
         seed: as its study counts it.
-        runner: name of what runs it.
-        parameters: as its runner has them while it is planned; plain values, as its runner wrote them down,
+        runner: name of its runner.
+        parameters: as its runner has them while it is planned; plain values, as its runner recorded them,
             when it is read.
-        folder: where it is, or goes.
-        study: name of the study, if one names it.
+        folder: where it is, or will be.
+        study: name of the study, if it belongs to one.
         cell: factors of that study with their levels.
-        metrics: values by name; empty until it is finished, as all that follows.
-        chance: what a run that learnt nothing scores, by metric.
-        dataset: what it was run on; empty if its runner does not say.
-        collapsed: finished, but not a sample of the same thing as others.
-        result: all fields of the result, a runner's own diagnostics among them.
+        metrics: values by name; like all that follow, empty until it is finished.
+        chance: score of a run that learned nothing, by metric.
+        dataset: the dataset it ran on; empty if its runner does not record one.
+        collapsed: finished, but not comparable to the others.
+        result: all fields of the result, including the runner's own diagnostics.
         provenance: environment, versions, times.
     """
 
@@ -61,11 +61,11 @@ class Run:
 
     @classmethod
     def read(cls, folder: str, metrics: Sequence[str] = ()) -> "Run":
-        """Read a finished run from its folder; any error says what is wrong with it.
+        """Read a finished run from its folder; any error describes what is wrong with it.
 
-        Metrics that it did not report are computed from its predictions, if it kept them.
+        Metrics that it did not report are computed from its predictions, if it stored them.
 
-        Plain strings and bytes: with ten thousand runs, paths and decoding would be most of the time.
+        Plain strings and bytes: with ten thousand runs, paths and decoding would take most of the time.
         """
         result, provenance = read_record(folder, RESULT), read_record(folder, PROVENANCE)
         files = RunFolder(Path(folder))
@@ -102,7 +102,7 @@ class Run:
 
     @property
     def cell_id(self) -> tuple[str, Cell]:
-        """The study and the cell, which tell the cell from all others."""
+        """The study and the cell, which identify the cell among all others."""
         return self.study, self.cell
 
     @property
@@ -120,18 +120,18 @@ class Run:
 
     @property
     def majority(self) -> float:
-        """What chance scores on accuracy; NaN if unknown."""
+        """The accuracy of a constant guess; NaN if unknown."""
         return self.chance.get("accuracy", math.nan)
 
     def chance_columns(self, metrics: Sequence[str]) -> dict[str, float]:
-        """What chance scores on these metrics, as `chance.NAME`."""
+        """Return the chance scores of these metrics, as `chance.NAME`."""
         return {f"chance.{name}": self.chance[name] for name in metrics if name in self.chance}
 
     def row(self, metrics: Sequence[str] = ()) -> dict[str, Any]:
-        """The row of a finished run in a table: its metrics, parameters, levels, seed, study and folder.
+        """Return the row of a finished run in a table: metrics, parameters, levels, seed, study and folder.
 
-        Parameters have their full names and, where clear in this run, the last part alone as well. Beside
-        these metrics stands what chance scores, as `chance.NAME`.
+        Parameters have their full names and, if unambiguous in this run, also the last part alone. The chance
+        scores of `metrics` are added as `chance.NAME`.
         """
         levels = {factor: level_name(level) for factor, level in self.cell}
         return (
@@ -157,26 +157,26 @@ def read_run(folder: Path, metrics: Sequence[str] = ()) -> Run | RecordError:
 
 
 def key_of(canonical: Mapping[str, Any]) -> str:
-    """The key of a run: 20 hexadecimal digits, a hash of all that can alter its result and nothing else."""
+    """Return the key of a run: 20 hexadecimal digits, a hash of exactly what can alter its result."""
     text = json.dumps(canonical, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def checked_key(text: Any) -> str:
-    """A key that was read from a file; it names a folder, so nothing like a path may stand there."""
+    """Return a key that was read from a file, once checked: it names a folder, so it must not be a path."""
     if not isinstance(text, str) or not text.isalnum():
         raise ValueError(f"{text!r} is not the key of a run")
     return text
 
 
 def parameter_columns(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's parameters as the columns that a table of runs has for them."""
+    """Return a run's parameters as columns of a table of runs."""
     full = full_names(parameters)
     return full | {name: full[whole] for name, whole in _short_names(tuple(full))}
 
 
 def full_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as `part.field`; those that are None are left out, and lists are JSON."""
+    """Return parameters as `part.field`; those that are None are left out, and lists become JSON."""
     full: dict[str, Any] = {}
     for part, fields in parameters.items():
         if isinstance(fields, dict):
@@ -188,13 +188,13 @@ def full_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _short_names(full: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The last part of each name that no other shares, and the whole name; the same for most runs."""
+    """Return the last part of each name that no other shares, with the whole name; most runs agree."""
     counts = Counter(name.rpartition(".")[2] for name in full)
     return tuple((name.rpartition(".")[2], name) for name in full if counts[name.rpartition(".")[2]] == 1)
 
 
 def _number(name: str, value: object) -> float:
-    """Return a metric of a record; what no run of ours has written there is refused."""
+    """Return a metric of a record; refuse values that no run of this package writes."""
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -203,7 +203,7 @@ def _number(name: str, value: object) -> float:
 
 
 def _check_names(file: str, values: Mapping[str, Any], *names: str) -> None:
-    """Raise `ValueError` if a field that every record has is not there."""
+    """Raise `ValueError` if a field that every record has is missing."""
     for name in names:
         if name not in values:
             raise ValueError(f"{file} has no {name!r}")

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as a request to stop where it is safe, instead of a death in the midst of work."""
+"""SIGTERM and Ctrl-C as requests to stop at a safe point, rather than an immediate death."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from seedspread.errors import SeedspreadError
 
 
 class StoppedError(SeedspreadError):
-    """The run was asked to stop; its checkpoint is written."""
+    """The run was asked to stop, and has written its checkpoint."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -20,29 +20,29 @@ class StoppedError(SeedspreadError):
 
 
 class StopRequest:
-    """Which signal asked to stop, if any has."""
+    """The signal that asked to stop, if any."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Note the signal; a second Ctrl-C stops at once.
+        """Record the signal; a second Ctrl-C stops at once.
 
-        One beside a SIGTERM does not: Ctrl-C in a terminal reaches workers by both, in either order.
+        A Ctrl-C after a SIGTERM does not: Ctrl-C in a terminal reaches workers as both, in either order.
         """
         if number == signal.SIGINT == self.number:
             raise KeyboardInterrupt
         self.number = number
 
     def heard(self, outcome: object) -> None:
-        """Forget the signal if the run was stopped by it; else whoever is outside is to hear of it."""
+        """Clear the signal if it stopped the run; otherwise it is passed on when the context ends."""
         if isinstance(outcome, StoppedError):
             self.number = None
 
 
 @contextmanager
 def handling(*numbers: int, by: Any) -> Iterator[None]:
-    """Handle signals with `by` inside the context; only the main thread can."""
+    """Handle signals with `by` inside the context; works only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -56,9 +56,9 @@ def handling(*numbers: int, by: Any) -> Iterator[None]:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Catch SIGTERM and SIGINT inside the context; only the main thread can."""
+    """Catch SIGTERM and SIGINT inside the context; works only in the main thread."""
     request = StopRequest()
     with handling(signal.SIGTERM, signal.SIGINT, by=request.handle):
         yield request
-    if request.number is not None:  # it came when nothing was left to stop: whoever is outside hears of it
+    if request.number is not None:  # it came too late to stop anything: pass it on
         os.kill(os.getpid(), request.number)

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class RunsError(SeedspreadError):
-    """A stored run cannot be used."""
+    """A stored run that cannot be used."""
 
 
 def is_store(folder: Path) -> bool:
-    """Whether any finished run lies in `folder`; other tools call their files `result.json` too."""
+    """Return whether `folder` contains a finished run; other tools also write files called `result.json`."""
     return any(map(_is_ours, _finished(folder)))
 
 
 def store_of(folders: Iterable[str]) -> Path | None:
-    """The store that holds all these folders of finished runs; None if there is none, or several."""
+    """Return the store that contains all these folders of finished runs; None if none or several do."""
     store = None
     for folder in map(Path, folders):
         if store is None and (folder / RESULT).exists() and _is_ours(folder):
@@ -51,42 +51,42 @@ def _is_ours(run: Path) -> bool:
 
 
 def has_begun(folder: Path) -> bool:
-    """Whether any run of this package lies right in `folder`, finished or not."""
+    """Return whether `folder` directly contains a run of this package, finished or not."""
     runs = (run for run in folder.glob("*/") if (run / CONFIG).exists())
     return any(marks or is_running for marks, is_running in (RunFolder(run).marks() for run in runs))
 
 
 def _finished(folder: Path) -> Any:
-    # One level down and no deeper: what a run's own program keeps in its folder is no run.
+    # One level deep only: what a run's program stores in its own folder is not a run.
     return (path.parent for path in folder.glob(f"*/{RESULT}") if not path.parent.is_symlink())
 
 
 def finished_runs(folder: Path, metrics: Sequence[str] = ()) -> tuple[list[Run], list[str]]:
-    """The finished runs that can be read, and a line on each that cannot."""
+    """Return the finished runs that can be read, and a line on each that cannot."""
     found = [read_run(path, metrics) for path in sorted(_finished(folder))]
     runs = [one for one in found if isinstance(one, Run)]
     return runs, [str(one) for one in found if isinstance(one, RecordError)]
 
 
 def correct_predictions(folders: list[str]) -> NDArray[np.bool_] | None:
-    """(runs, N) which test examples each run got right; None unless all can be read and saw the same ones."""
+    """Return (runs, N) which examples each run got right; None unless all are readable and comparable."""
     try:
         stored = [RunFolder(Path(folder)).correct() for folder in folders]
     except (RecordError, IndexError, ValueError):
-        return None  # none, or damaged: no floor can be had from these runs
+        return None  # missing or damaged: test-set noise cannot be computed
     alike = all(np.array_equal(ids, stored[0][0]) for ids, _ in stored)
     return np.stack([correct for _, correct in stored]) if stored and alike else None
 
 
 def devices(folders: Iterable[str]) -> Counter[str]:
-    """Count runs by the device that their records name; those that name none have an empty name."""
+    """Count runs by the device in their records; an empty name stands for none recorded."""
     records = (RunFolder(Path(folder)).provenance_if_readable() for folder in folders)
     return Counter(str(facts.get("gpu") or facts.get("device") or "") for facts in records)
 
 
-# What a run has beside parameters and metrics; `dataset` may be a parameter as well.
+# Columns of a run besides parameters and metrics; `dataset` may be a parameter as well.
 _ABOUT = ("seed", "collapsed", "majority", "folder")
-# Sources of randomness have the names of other things (`order`, `augment`); `name` alone says little.
+# Sources of randomness share names with other things (`order`, `augment`); `name` alone is unclear.
 _WHOLE = ("seeds.", "probe.", "data.name")
 _SEED = "seeds.run"
 _LAYERS = (
@@ -97,10 +97,10 @@ _HISTOGRAM = "similarity_histogram"
 
 
 def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> "pd.DataFrame":
-    """One row per run: parameters that vary, seed, metrics, then what is the same in all runs.
+    """Return one row per run: parameters that vary, seed, metrics, then what is the same in all runs.
 
     Factors have the names that their study gives them. Any other parameter has the last part of its name
-    where no other has it, else its full one. Beside these metrics stands what chance scores.
+    if that is unique, else its full name. The chance scores of `metrics` are added.
     """
     import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
 
@@ -119,7 +119,7 @@ def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> "pd.DataFram
         for run, own, scores in zip(runs, parameters, chance, strict=True)
     ]
     described = [*factors, "dataset", *names.values()]
-    # Levels of a parameter may be of several types.
+    # Levels of a parameter may have several types.
     vary = [name for name in described if len({repr(row.get(name)) for row in rows}) > 1]
     order = [*vary, "seed", *columns, "collapsed", "majority", *described, "folder"]
     table = pd.DataFrame(rows, columns=list(dict.fromkeys(order)))
@@ -128,7 +128,7 @@ def tidy_table(runs: Sequence[Run], metrics: Sequence[str] = ()) -> "pd.DataFram
 
 
 def layer_table(runs: Sequence[Run]) -> "pd.DataFrame":
-    """One row per run, layer and epoch: parameters that vary, seed, what was recorded, the run's folder.
+    """Return one row per run, layer and epoch: parameters that vary, seed, records, the run's folder.
 
     Layers are counted from 0, epochs from 1, or as a run's own code logged them. A run whose history has no
     layers, or cannot be read, has no rows.
@@ -136,7 +136,7 @@ def layer_table(runs: Sequence[Run]) -> "pd.DataFrame":
     import pandas as pd  # noqa: PLC0415 - slow, and no worker needs it
 
     table = tidy_table(runs)
-    vary = list(table.columns[: list(table.columns).index("seed")])  # which come before it
+    vary = list(table.columns[: list(table.columns).index("seed")])  # the columns before it
     about = [*vary, "seed", "folder"]
     found = {run.folder: run for run in runs}
     parts = [
@@ -157,7 +157,7 @@ def _history(run: Run) -> "pd.DataFrame":
         margins = brought.margins_if_clamped(run.parameters) if brought else None
         columns = (*_LAYERS, _HISTOGRAM) if margins else _LAYERS
         frame: pd.DataFrame = RunFolder(Path(run.folder)).history(columns).to_pandas()
-        if not run.result.get("layers") or not {"layer", "epoch"} <= set(frame.columns):  # an own history
+        if not run.result.get("layers") or not {"layer", "epoch"} <= set(frame.columns):  # another history
             return pd.DataFrame()
         if margins:
             pairs = zip(frame["layer"], frame[_HISTOGRAM], strict=True)
@@ -165,19 +165,19 @@ def _history(run: Run) -> "pd.DataFrame":
             frame["rate_if_clamped"] = frame["clamp_activation_rate"].astype(float).fillna(rates)
     except (*UNREADABLE, SeedspreadError):
         return pd.DataFrame()
-    if frame["epoch"].dtype.kind == "i":  # a trainer's, from 0 on; those of `log` are as they were logged
+    if frame["epoch"].dtype.kind == "i":  # a trainer counts from 0; epochs of `log` are kept as they are
         frame["epoch"] += 1
     frame = frame.reindex(columns=list(_LAYERS)).dropna(subset=["layer"]).astype({"layer": int})
-    return frame.groupby(["layer", "epoch"], sort=False, as_index=False).last()  # of several calls of `log`
+    return frame.groupby(["layer", "epoch"], sort=False, as_index=False).last()  # calls of `log` may coincide
 
 
 def _names(
     runs: Sequence[Run], parameters: Sequence[Mapping[str, Any]], factors: set[str], taken: set[str]
 ) -> dict[str, str]:
-    """The column of each parameter, by its full name."""
+    """Return the column of each parameter, by its full name."""
     whole = dict.fromkeys(name for own in parameters for name in own)
     ends = Counter(name.rpartition(".")[2] for name in whole)
-    sources = sum(name.startswith("seeds.") for name in whole)  # of randomness, each with its seed
+    sources = sum(name.startswith("seeds.") for name in whole)  # sources of randomness, each with its seed
     if sources <= 1 and all(own.get(_SEED) == run.seed for own, run in zip(parameters, runs, strict=True)):
         whole.pop(_SEED, None)
     names = {}
@@ -196,12 +196,12 @@ FINISHED: tuple[State, ...] = ("done", "collapsed")
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a run is.
+    """The state of a run: not started, running, done, collapsed or failed.
 
     Attributes:
         message: the last line of its failure, if it has failed.
-        heartbeat: how far it is, while it runs.
-        name: its cell and seed, where a study names it.
+        heartbeat: its progress, while it runs.
+        name: its cell and seed, if it belongs to a study.
     """
 
     key: str
@@ -212,7 +212,7 @@ class RunState:
 
 
 def by_state(states: Mapping[str, RunState]) -> str:
-    """`93 done, 3 failed`."""
+    """Return counts by state: `93 done, 3 failed`."""
     counts = Counter(state.state for state in states.values())
     return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
 
@@ -252,19 +252,19 @@ class Store:
         return self.run(key).is_done
 
     def has_failed(self, key: str) -> bool:
-        """Whether a run has failed, and nobody is trying it again."""
+        """Return whether a run has failed, and nobody is retrying it."""
         run = self.run(key)
         return run.has_failed and not run.is_done and _at_work(run.path) is None
 
     def has_crashed(self, key: str) -> bool:
-        """Whether a run has ended with an error of its own, and nobody is trying it again."""
+        """Return whether a run has ended with an error of its own, and nobody is retrying it."""
         failure = self.run(key).failure() if self.has_failed(key) else None
         return failure is not None and failure.is_own
 
     def damage(self, key: str) -> str:
-        """What is wrong with a run's result; empty if nothing is, or if there is none.
+        """Return what is wrong with a run's result; empty if nothing is, or if there is none.
 
-        Raises `NewerFormatError` for a result that is whole, and newer than this program.
+        Raises `NewerFormatError` for a result that is intact, but newer than this program.
         """
         run = read_run(self.folder(key)) if self.is_done(key) else None
         if isinstance(run, NewerFormatError):
@@ -281,7 +281,7 @@ class Store:
         return True
 
     def forget_failure(self, key: str) -> None:
-        """Let a failed run be tried again; a damaged result is kept aside."""
+        """Let a failed run be retried; a damaged result is set aside."""
         self.run(key).forget_failure()
         if self.damage(key):
             self.run(key).put_result_aside()
@@ -304,7 +304,7 @@ class Store:
         return RunState(key, "interrupted" if run.has_begun else "waiting")
 
     def finished_by_base_key(self) -> dict[str, str]:
-        """Return the last finished of the runs that differ only in input files, by the key without these."""
+        """Return, by key without input files, the key of the run that finished last."""
         ended: dict[str, tuple[int, str]] = {}
         for key, run in self.finished(self.keys()).items():
             if isinstance(run, Run) and isinstance(base := run.provenance.get("base_key"), str):
@@ -317,9 +317,9 @@ class Store:
         return {key: _ended(key, finished[key]) if key in finished else self.state(key) for key in keys}
 
     def finished(self, keys: Iterable[str]) -> dict[str, Run | RecordError]:
-        """Return the finished among these runs, or what is wrong with their files.
+        """Return those of these runs that are finished, or what is wrong with their files.
 
-        Plain strings: with ten thousand runs, paths would be most of the time.
+        This uses plain strings: with ten thousand runs, paths would take most of the time.
         """
         folders = {key: f"{self.path}/{key}" for key in keys}
         return {
@@ -335,7 +335,7 @@ class Store:
         return [state for key in begun if (state := self.state(key)).state == "running"]
 
     def keys(self) -> list[str]:
-        """Names of all folders of the store that could be runs."""
+        """Return the names of all folders of the store that could be runs."""
         if not self.path.is_dir():
             return []
         with os.scandir(self.path) as entries:
@@ -372,22 +372,22 @@ class Store:
         return {state: times[state] for state in STATES}
 
     def table(self, metrics: Sequence[str] = ()) -> "pd.DataFrame":
-        """One row per finished run that can be read, each field once.
+        """Return one row per finished run that can be read, each field once.
 
-        A parameter has its short name (`margin_type`) where no other field has it, else the full one
+        A parameter has its short name (`margin_type`) if that is unique, else the full one
         (`training.epochs`). First come those that vary, the seed and the metrics.
 
         Args:
-            metrics: computed from a run's predictions if it did not report them; what chance scores stands
-                beside, as `chance.NAME` (of accuracies as `majority`).
+            metrics: computed from a run's predictions if it did not report them; the chance score of each is
+                added as `chance.NAME` (of accuracies as `majority`).
         """
         return tidy_table(finished_runs(self.path, metrics)[0], metrics)
 
     def layers(self) -> "pd.DataFrame":
-        """One row per finished run, layer and epoch, of runs that record their layers.
+        """Return one row per finished run, layer and epoch, for runs that record their layers.
 
         Columns: the parameters that vary, `seed`, `layer` (from 0), `epoch` (from 1), `loss`,
-        `clamp_activation_rate` (NaN in runs whose margins cannot matter, such as `subtract`),
+        `clamp_activation_rate` (NaN in runs whose margins have no effect, such as `subtract`),
         `rate_if_clamped` (what the margins of a run that does not clamp would cut), `gradient_norm` (of all
         that the layer trains), `block_gradient_norm` (of its encoder block), `positive_pairs` (ordered, of
         views), `folder`. Runs of one's own code have what they logged with `seedspread.log(layer=...)`.
@@ -429,7 +429,7 @@ def _ended(key: str, run: Run | RecordError) -> RunState:
 
 
 def _at_work(folder: Path) -> Holder | None:
-    """Return who runs a run, by a quick look. Whoever would take over watches for longer."""
+    """Return the lease of the worker that seems to run a run; taking it over requires watching for longer."""
     holder = newest(folder)
     if holder is None or holder.is_dead:
         return None

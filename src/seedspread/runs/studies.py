@@ -1,7 +1,7 @@
-"""Which studies a store holds: written when a study starts to run, so that the store explains itself later.
+"""Records of a store's studies: written when a study starts to run, so that the store explains itself later.
 
-A record names every cell with its parameters and every run by its key. It needs no study file, no data and
-no runner to be read again, and it travels with the store.
+A record contains every cell with its parameters and every run by its key. Reading it takes no study file, no
+data and no runner, and it travels with the store.
 """
 
 import hashlib
@@ -34,23 +34,23 @@ from seedspread.runs.metrics import Metric
 from seedspread.runs.run import checked_key
 from seedspread.runs.store import RunState, Store, StoreError
 
-# A variance of fewer seeds tells next to nothing.
+# The variance of fewer seeds is next to meaningless.
 FEWEST_SEEDS = 3
-# More looks cost error rate and gain nothing.
+# More looks increase the error rate and gain nothing.
 MOST_LOOKS = 100
-# Seeds of a group: with more, the model that the levels come from is not used.
+# Seeds of a group; with more, the model that the levels come from is not used.
 MOST_SEEDS = 5000
 
 
 class SequentialSpec(FrozenConfig):
-    """When a study has interim looks, and what ends it.
+    """The schedule of a study's interim looks, and the rule that ends it.
 
     Attributes:
         start: seeds of every group at the first interim look.
-        step: how many are added from one to the next.
-        limit: the most there may be, at the last one.
-        stop: `decided`: once every comparison is YES or NO. By default.
-        precision: instead, once every ratio is known to this factor either way.
+        step: how many seeds are added from one look to the next.
+        limit: seeds of every group at the last look, at most.
+        stop: `decided` (the default): stop once every comparison is YES or NO.
+        precision: instead, stop once every ratio is known to this factor either way.
     """
 
     start: StrictInt
@@ -90,9 +90,9 @@ class SequentialSpec(FrozenConfig):
 
 @dataclass(frozen=True)
 class LookComparison:
-    """What an interim look said of one comparison.
+    """The result of an interim look for one comparison.
 
-    The interval and p count the looks, and are adjusted; `correlation` is over the groups' seeds.
+    The interval and p account for the looks and are adjusted; `correlation` is over the groups' seeds.
     """
 
     title: str
@@ -106,7 +106,7 @@ class LookComparison:
 
 @dataclass(frozen=True)
 class LookRecord:
-    """An interim look, with so many seeds per group; `stop` is why the study ended here, if it did."""
+    """An interim look, with its number of seeds per group; `stop` is why the study ended here, if it did."""
 
     seeds: int
     comparisons: tuple[LookComparison, ...]
@@ -117,7 +117,7 @@ class LookRecord:
 class SequentialRecord:
     """A sequential study as a store records it.
 
-    `factor` is by how much its boundaries are wider than those of normal theory; None until it has begun.
+    `factor` is how much wider its boundaries are than those of normal theory; None until it has begun.
     """
 
     spec: SequentialSpec
@@ -126,17 +126,17 @@ class SequentialRecord:
 
     @property
     def stopped(self) -> str:
-        """Why it has ended; empty while it goes on."""
+        """The reason why it has ended; empty while it goes on."""
         return self.looks[-1].stop if self.looks else ""
 
     @property
     def seeds(self) -> int:
-        """Seeds per group at the interim look that is to come, or at the one that ended it."""
+        """Seeds per group at the next interim look, or at the one that ended it."""
         return self.spec.sizes[len(self.looks) - 1 if self.stopped else len(self.looks)]
 
     @property
     def number(self) -> int:
-        """The interim look whose level holds now: the last that was taken; before the first, the first."""
+        """Number of the interim look whose level applies: the last one taken, or else the first."""
         return max(1, len(self.looks))
 
 
@@ -146,7 +146,7 @@ def sequential_values(record: SequentialRecord) -> dict[str, Any]:
 
 
 def read_sequential(values: Mapping[str, Any]) -> SequentialRecord:
-    """Read what `sequential_values` wrote; raise `ValueError`, `KeyError` or `TypeError` if it is damaged."""
+    """Read what `sequential_values` returns; `ValueError`, `KeyError` or `TypeError` if it is damaged."""
     rest = {name: value for name, value in values.items() if name not in ("factor", "looks")}
     spec = SequentialSpec.model_validate(rest)
     factor = None if values["factor"] is None else float(values["factor"])
@@ -168,13 +168,13 @@ def _as_text(value: object) -> object:
 
 
 class AuditSpec(FrozenConfig):
-    """Which comparison a study is about, by its factors' names.
+    """The comparison that a study is about, by its factors' names.
 
     Attributes:
         group: the factor whose levels are compared.
         baseline: the level that the others are compared with; a number stands for its text.
-        block: a factor in which the same seed is run again, or several.
-        by: a factor whose levels are audited apart, or several; `study` in a collection.
+        block: a factor, or several, varied within a seed.
+        by: a factor, or several, whose levels are audited separately; `study` in a collection.
         value: the metric, or several, the main one first.
     """
 
@@ -205,7 +205,7 @@ class AuditSpec(FrozenConfig):
 class RecordedCell:
     """A cell of a study: the levels of its factors, its runs' parameters, and their keys by seed.
 
-    Parameters are plain values, unless a reader that knows their runner has made more of them.
+    Parameters are plain values, unless a reader that has their runner has converted them.
     """
 
     levels: Annotated[Mapping[str, Any], Field(alias="cell")]
@@ -228,7 +228,7 @@ class RecordedCell:
         return {key: f"{self.name}, seed {seed}" for seed, key in self.runs.items()}
 
     def named(self, states: Mapping[str, RunState]) -> dict[str, RunState]:
-        """States of its runs, each with its cell and seed as its name."""
+        """Return the states of its runs, each named by its cell and seed."""
         return {key: replace(states[key], name=title) for key, title in self.titles.items()}
 
 
@@ -237,13 +237,13 @@ class RecordedStudy:
     """A single study as a store records it.
 
     Attributes:
-        threads: of each run, where its parameters leave them open.
+        threads: CPU threads of each run, if its parameters do not set them.
         metrics: those that it declares.
         accepted: runs that are kept although they were made with other inputs, by the planned keys.
-        origin: whose code it runs; studies that differ in it are two, whatever their name.
+        origin: the code it runs; studies that differ in it are distinct, even under one name.
         sequential: its rule and its interim looks.
-        question: what it is to answer.
-        prediction: what was expected of it before it ran.
+        question: the question that it is to answer.
+        prediction: the answer that was expected before it ran.
     """
 
     name: str
@@ -268,7 +268,7 @@ class RecordedStudy:
 
     @property
     def at_last_look(self) -> "RecordedStudy":
-        """The study with the runs of its last interim look only; all of them before the first one."""
+        """Return the study with the runs of its last interim look; with all of its runs before the first."""
         if self.sequential is None or not self.sequential.looks:
             return self
         seeds = self.sequential.looks[-1].seeds
@@ -277,18 +277,18 @@ class RecordedStudy:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Every run once."""
+        """The key of every run, once."""
         return tuple(dict.fromkeys(key for cell in self.cells for key in cell.runs.values()))
 
 
 @cache
 def _record() -> TypeAdapter[RecordedStudy]:
-    """Return the format of a study's file; it takes a while to build, and an audit of a table needs none."""
+    """Return the format of a study's file; building it is slow, and an audit of a table does not need it."""
     return TypeAdapter(RecordedStudy)
 
 
 def save_study(store: Store, study: RecordedStudy) -> None:
-    """Record a study; it takes the place of an older one of the same name."""
+    """Record a study, replacing an older one of the same name."""
     path = _path(store, study.name, study.origin)
     if path.parent.is_symlink():
         raise StoreError(f"{path.parent} is a link, which would lead out of the store: remove it")
@@ -304,7 +304,7 @@ def save_study(store: Store, study: RecordedStudy) -> None:
 
 
 def recorded_study(store: Store, name: str, origin: str = "") -> RecordedStudy | None:
-    """A study as the store records it; None if it does not, or if the record is damaged."""
+    """Return a study as the store records it; None if there is no record, or it is damaged."""
     try:
         return _read(_path(store, name, origin))
     except NewerFormatError:
@@ -319,7 +319,7 @@ def _path(store: Store, name: str, origin: str) -> Path:
 
 
 def load_studies(store: Store) -> tuple[list[RecordedStudy], list[str]]:
-    """All studies of a store, by name, and a line on each record that cannot be read."""
+    """Return all studies of a store, by name, and a line on each record that cannot be read."""
     studies, problems = [], []
     for path in _paths(store.path):
         try:
@@ -331,7 +331,7 @@ def load_studies(store: Store) -> tuple[list[RecordedStudy], list[str]]:
 
 
 def stale_runs(store: Store) -> set[str]:
-    """Finished runs that no study names any more, beside one that differs in its input files only."""
+    """Return finished runs that no study names anymore, if another run differs in input files only."""
     named = {key for study in load_studies(store)[0] for key in study.keys}
     bases = {key: base for key in store.keys() if (base := store.run(key).base_key()) is not None}  # noqa: SIM118
     current = {base for key, base in bases.items() if key in named}
@@ -352,9 +352,9 @@ def _read(path: Path) -> RecordedStudy:
 
 
 def store_marks(store: Path) -> tuple[list[str], bool]:
-    """What changes whenever a run begins, ends or fails, or a study is added, and whether any is under way.
+    """Return marks that change if a run begins, ends or fails, or a study is added; and if any is active.
 
-    Reads no file.
+    This reads no file.
     """
     seen, under_way = [], False
     try:
@@ -366,10 +366,10 @@ def store_marks(store: Path) -> tuple[list[str], bool]:
             under_way |= at_work
         seen += [f"{path.name} {path.stat().st_mtime_ns}" for path in _paths(store)]
     except OSError:
-        pass  # files come and go while runs are at work; the next look will do
+        pass  # files come and go while runs are under way; the next look will do
     return seen, under_way
 
 
 def _paths(store: Path) -> list[Path]:
-    """Files of the records; hidden ones were being written when a study was killed."""
+    """Return the files of the records; hidden ones were being written when a study was killed."""
     return sorted(path for path in (store / STUDIES).glob("*.json") if not path.name.startswith("."))

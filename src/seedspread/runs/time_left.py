@@ -1,4 +1,4 @@
-"""How long runs take: by what finished ones took, and by how far others are."""
+"""Time estimates for runs, from the durations of finished ones and the progress of others."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cache
@@ -7,13 +7,13 @@ from statistics import fmean, median
 from seedspread.runs.store import FINISHED, RunState, Store
 from seedspread.runs.studies import RecordedStudy
 
-# Finished runs of a cell whose durations are looked up.
+# Finished runs of a cell whose durations are read.
 _SAMPLE = 10
 _ENDED = (*FINISHED, "failed")
 
 
 def duration(seconds: float) -> str:
-    """`45 s`, `12 min`, `3.5 h`, `20 days`; what takes less than a second takes one."""
+    """Format as `45 s`, `12 min`, `3.5 h`, `20 days`; at least one second."""
     seconds = max(seconds, 1.0)
     for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (172_800, 3600, "h")):
         if seconds < limit:
@@ -25,11 +25,11 @@ def duration(seconds: float) -> str:
 class TimeLeft:
     """Expected seconds of a worker's time.
 
-    It keeps what finished runs took: whoever watches a study asks again and again.
+    Durations of finished runs are cached, because a watched study asks again and again.
 
     Args:
         store: where the runs lie.
-        cells: by key, the cell of each run, whose runs take about as long as each other.
+        cells: the cell of each run, by key; runs of one cell take about equally long.
     """
 
     def __init__(self, store: Store, cells: Mapping[str, Hashable]) -> None:
@@ -38,7 +38,7 @@ class TimeLeft:
 
     @classmethod
     def of(cls, store: Store, studies: Sequence[RecordedStudy]) -> "TimeLeft":
-        """For studies that a store records; a run that cells share is the first one's."""
+        """Return it for studies that a store records; a run that several cells share belongs to the first."""
         cells: dict[str, Hashable] = {}
         for study in studies:
             for number, cell in enumerate(study.cells):
@@ -47,9 +47,9 @@ class TimeLeft:
         return cls(store, cells)
 
     def seconds_left(self, states: Mapping[str, RunState]) -> float | None:
-        """Seconds by the clock, with the workers at it now; None if unknown, or if there are none.
+        """Return wall-clock seconds with the workers now running; None if unknown, or if there are none.
 
-        The end is not before the longest run under way.
+        At least as long as the longest run under way.
         """
         runs = [key for key, state in states.items() if state.state not in _ENDED]
         left = self.rests(runs, states, self.by_cell(states))
@@ -59,7 +59,7 @@ class TimeLeft:
         return max(sum(left.values()) / len(running), *running)
 
     def by_cell(self, states: Mapping[str, RunState]) -> dict[Hashable, float]:
-        """Seconds of a run, for the cells of which one has ended or is under way."""
+        """Return seconds per run for the cells of which a run has ended or is under way."""
         ended: dict[Hashable, list[float]] = {}
         begun: dict[Hashable, list[float]] = {}
         for key, state in reversed(list(states.items())):
@@ -74,13 +74,13 @@ class TimeLeft:
     def rests(
         self, keys: Iterable[str], states: Mapping[str, RunState], by_cell: Mapping[Hashable, float]
     ) -> dict[str, float]:
-        """Seconds left of each run; one of a cell of which nothing is known is like those of the others."""
+        """Return seconds left of each run; a cell without any information counts as average."""
         if not by_cell:
             return {}
         others, left = fmean(by_cell.values()), {}
         for key in keys:
             whole, beat = by_cell.get(self._cells[key], others), states[key].heartbeat
-            if beat is not None and beat.done is None:  # it does not tell how far it is, but for how long
+            if beat is not None and beat.done is None:  # it reports no progress, only its time
                 left[key] = max(whole - (beat.spent or 0.0), 0.0)
             else:
                 left[key] = whole * (1 - (0.0 if beat is None else beat.done or 0.0))

@@ -1,6 +1,6 @@
 """Tests of two groups: F, Levene, Brown-Forsythe, Miller's jackknife, Pitman-Morgan.
 
-Also those beside the spread: Welch's and the paired t test of means, Shapiro and Wilk's of normality.
+Further tests: Welch's and the paired t test of means, and the Shapiro-Wilk test of normality.
 """
 
 import warnings
@@ -30,7 +30,7 @@ def f_test(
 ) -> TestResult:
     """Test the ratio of pooled variances, as if every run were independent.
 
-    `normal` and `independent` say whether the data are; None if that is unknown.
+    `normal` and `independent` are whether the data are so; None if that is unknown.
     """
     both_met = False if False in (normal, independent) else normal and independent
     blank = TestResult(
@@ -135,7 +135,7 @@ def welch(group: Group, baseline: Group, level: float, independent: bool | None)
 def _t_test(
     blank: TestResult, x: Floats, y: Floats, level: float, unit: str, *, paired: bool = False
 ) -> TestResult:
-    """Complete `blank` by Welch's or the paired t test of (n,) and (m,) values."""
+    """Fill in `blank` with Welch's or the paired t test of (n,) and (m,) values."""
     from scipy import stats  # noqa: PLC0415 - slow, and only details need it
 
     blank = replace(blank, estimate=float(x.mean() - y.mean()))
@@ -157,7 +157,7 @@ def _t_test(
 
 
 def shapiro(group: Group, title: str = "") -> TestResult:
-    """Test the normality of a group's pooled values; `title` is the group's name for people."""
+    """Test the normality of a group's pooled values; `title` is the group's displayed name."""
     from scipy import stats  # noqa: PLC0415 - slow, and only details need it
 
     blank = TestResult(
@@ -177,12 +177,12 @@ def shapiro(group: Group, title: str = "") -> TestResult:
     return replace(blank, statistic=float(result.statistic), p=float(result.pvalue))
 
 
-# With fewer runs Shapiro and Wilk's test misses most departures: a large p is no sign of normality.
+# With fewer runs the Shapiro-Wilk test misses most departures from normality, so a large p means little.
 _FEWEST_FOR_NORMALITY = 8
 
 
 def are_normal(groups: Sequence[Group], tests: Sequence[TestResult]) -> bool | None:
-    """Return whether groups pass for normal by their `shapiro` tests; None if that is not testable."""
+    """Return whether groups pass as normal by their `shapiro` tests; None if there are too few runs."""
     if any(t.p is not None and t.p < 0.05 for t in tests):
         return False
     enough = all(len(group.values) >= _FEWEST_FOR_NORMALITY for group in groups)
@@ -237,7 +237,7 @@ def log_variance_error(group: Group) -> tuple[float, int] | None:
     k = len(group.seed_codes)
     if k < 3:
         return None
-    squares, runs = group.by_seed  # with the factor n / (n - 1) that leaving a run out of a cell needs
+    squares, runs = group.by_seed  # scaled by n / (n - 1), as leaving a run out of a cell requires
     df = group.df - runs
     total = (group.residuals**2).sum()
     left = total - squares
@@ -326,7 +326,7 @@ def mean_difference(group: Group, baseline: Group, level: float) -> Estimate:
     in_a, in_b = common_seeds(group, baseline)
     if len(in_a) < _FEWEST_PAIRS:
         in_a = in_b = in_a[:0]
-    # What each seed adds to the difference; the squares add up to its variance.
+    # Each seed's contribution to the difference; their squares sum to its variance.
     a, b = ((v - v.mean()) / len(v) * (len(v) / (len(v) - 1)) ** 0.5 for v in (x, y))
     parts = (a[in_a] - b[in_b], np.delete(a, in_a), np.delete(b, in_b))
     squares = np.array([part @ part for part in parts])

@@ -24,9 +24,9 @@ from seedspread.stats.result import Interval
 
 _STEPS = 200
 _HALVINGS = 30
-# Numbers in one batch of dense matrices.
+# Size of a batch of dense matrices, in numbers.
 _BATCH = 20_000_000
-# What is added to a diagonal, as a share of it, so that matrices on the boundary have a factor.
+# Share of a diagonal that is added to it, so that Cholesky works on the boundary too.
 _RIDGE = 1e-12
 
 Derivatives = tuple[Floats, Floats, Floats]
@@ -36,7 +36,7 @@ Derivatives = tuple[Floats, Floats, Floats]
 class Spectral:
     """The restricted log likelihood if the matrices A_k commute: one random factor, and balanced designs.
 
-    K is the number of components, G that of points at which it is evaluated at once.
+    K is the number of components, G the number of points that are evaluated at once.
     """
 
     roots: Floats  # (K, J) the eigenvalues of each A_k, a column for each set of equal ones
@@ -100,7 +100,7 @@ class Dense:
         return [theta[i : i + most] for i in range(0, max(len(theta), 1), most)]
 
     def _factored(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Return the likelihood and V; no eigenvalues, which take ten times as long if threads compete."""
+        """Return the likelihood and V, by Cholesky: eigenvalues take ten times as long if threads compete."""
         n = len(self.contrasts)
         variance = (theta @ self.matrices.reshape(self.size, -1)).reshape(-1, n, n)
         mean = np.maximum(np.trace(variance, axis1=1, axis2=2)[:, None] / n, 1e-300)
@@ -109,7 +109,7 @@ class Dense:
         pivots = np.diagonal(lower, axis1=1, axis2=2) ** 2
         impossible = (pivots <= 100 * _RIDGE * mean).any(axis=1)
         along = np.linalg.solve(lower, np.broadcast_to(self.contrasts[:, None], (len(theta), n, 1)))
-        with np.errstate(over="ignore"):  # an impossible V: how large depends on the processor's rounding
+        with np.errstate(over="ignore"):  # an impossible V may overflow, depending on rounding
             value = -0.5 * (np.log(pivots).sum(axis=1) + (along**2).sum(axis=(1, 2)))
         if self.df:
             noise = theta[:, -1]
@@ -142,17 +142,17 @@ def maximize(
     """Maximize over the free components, none of which falls below zero, by projected Fisher scoring.
 
     Args:
-        likelihood: what to maximise.
-        start: (G, K) where to begin, and the values of components that are not free.
-        free: (G, K) which components are.
-        tolerance: a step that raises the likelihood by less is the last.
+        likelihood: the restricted log likelihood to maximize.
+        start: (G, K) starting points; components that are not free keep these values.
+        free: (G, K) whether a component may vary.
+        tolerance: stop after a step that raises the likelihood by less.
 
     Returns:
         (G, K) locations of the maxima, and (G,) their values.
     """
     theta, eye = start.copy(), np.eye(likelihood.size)
     value, gradient, information = likelihood.at(theta)
-    rows = np.flatnonzero(np.isfinite(value))  # elsewhere the fixed components make it impossible
+    rows = np.flatnonzero(np.isfinite(value))  # elsewhere the fixed components rule out the data
     gradient, information = gradient[rows], information[rows]
     for _ in range(_STEPS):
         here = theta[rows]
@@ -160,7 +160,7 @@ def maximize(
         gradient = np.where(held, 0.0, gradient)
         kept = ~held[:, :, None] & ~held[:, None, :]
         information = np.where(kept, information, eye)
-        # In each component's own unit: one may be a millionth of another.
+        # Each component is scaled: one may be a millionth of another.
         unit = np.maximum(np.diagonal(information, axis1=1, axis2=2), 1e-300) ** -0.5
         scaled = information * unit[:, :, None] * unit[:, None, :] + _RIDGE * eye
         step = unit * np.linalg.solve(scaled, (unit * gradient)[:, :, None])[:, :, 0]
@@ -175,7 +175,7 @@ def maximize(
 
 
 def _uphill(likelihood: Likelihood, theta: Floats, value: Floats, step: Floats) -> tuple[Floats, Floats]:
-    """Halve the step until it does not lower the likelihood; stay if no step helps."""
+    """Halve the step until it no longer lowers the likelihood; stay if no step helps."""
     best, reached = theta.copy(), value.copy()
     rows = np.arange(len(theta))
     length = 1.0
@@ -195,7 +195,7 @@ Bools = NDArray[np.bool_]
 
 SEED, NOISE, TOGETHER = "seed", "noise", "together"
 _TINY = 1e-9
-# A spread that is so small a share of the whole is none.
+# A component whose sd is this small a share of the whole counts as zero.
 _UNSEEN = 1e-4
 
 
@@ -203,14 +203,14 @@ _UNSEEN = 1e-4
 class Sample:
     """The runs of a group, with the factors among which its variance is split."""
 
-    name: str  # of the group
+    name: str  # the group's name
     values: Floats  # (n,) one per run
     cells: Ints  # (n,) codes of the blocks, whose means are removed as fixed effects
-    # By name, (n,) codes of a random factor's levels: the seed, or its sources of randomness.
+    # (n,) codes of each random factor's levels, by name: the seed, or its sources of randomness.
     factors: Mapping[str, Ints]
     factor: str = ""  # what `name` is a level of
-    # (n,) bool: runs that have their noise, and their joint effect of several sources, in common with all
-    # others in their cell, because they differ only in a later stage (several probes on one trained encoder).
+    # (n,) bool: runs that share their noise, and their joint effect of several sources, with all others in
+    # their cell, because they differ only in a later stage (several probes on one trained encoder).
     # None if there are none.
     shared_noise: Bools | None = None
 
@@ -276,7 +276,7 @@ def design(sample: Sample) -> Design | None:
 
 
 def drop_idle_factors(sample: Sample, made: Design) -> tuple[tuple[str, ...], Sample]:
-    """Remove factors without any effect: runs that differ in nothing else, noise included, have equal values.
+    """Remove factors without any effect: runs that differ only in these, and in noise, have equal values.
 
     With them the likelihood would grow without bound as their variance goes to zero.
 
@@ -399,7 +399,7 @@ def _likelihood(matrices: Floats, contrasts: Floats, has_noise: bool) -> Likelih
     `has_noise` says whether the last component is noise that every run has.
     """
     if all(np.allclose(b @ a, a @ b, atol=_TINY * len(a)) for a, b in combinations(matrices, 2)):
-        # Any weights will do that no two sets of eigenvalues share a sum with.
+        # Any weights under which no two sets of eigenvalues have the same sum.
         weights = np.sqrt(np.arange(2, 2 + len(matrices)))
         _, vectors = np.linalg.eigh(np.tensordot(weights, matrices, 1))
         eigenvalues = np.round((matrices @ vectors * vectors).sum(axis=1), 9)
@@ -420,10 +420,10 @@ def _likelihood(matrices: Floats, contrasts: Floats, has_noise: bool) -> Likelih
 # Values at which a profile is tabulated: far and near, the latter in standard errors.
 _LOWEST = 1e-5
 _FAR = np.concatenate([[0.0], np.logspace(-5, 5, 51)])
-_SEVERAL = 40  # contrasts up to which several maxima are looked for
+_SEVERAL = 40  # with more contrasts, a single maximum is assumed
 _NEAR = np.arange(-14, 15) / 4
 _REFINED = 8
-# At which contrasts are computed: fewer make the ends of an interval depend on a last bit.
+# Points at which contrasts are computed; with fewer, the ends of an interval depend on rounding.
 _POINTS = 5_000
 
 
@@ -437,7 +437,7 @@ class Curve:
 
     @property
     def _lowest(self) -> float:
-        """What is added before logarithms are taken: a tenth of the estimate at most, if that is not zero."""
+        """Offset to add before taking logarithms: at most a tenth of the estimate, unless that is zero."""
         return min(_LOWEST, self.estimate / 10) if self.estimate > 0 else _LOWEST
 
     @cached_property
@@ -453,7 +453,7 @@ class Curve:
         return np.where(np.isnan(out), np.inf, np.maximum(out, 0.0))
 
     def within(self, quantile: float) -> Floats:
-        """Return rising points that cover the values at which the drop is at most `quantile`."""
+        """Return increasing points that cover the values at which the drop is at most `quantile`."""
         inside = np.flatnonzero(self.drops <= quantile)
         place = np.searchsorted(self.grid, self.estimate)
         first, last = min([place, *inside[:1]]) - 1, max([place, *inside[-1:]]) + 1
@@ -471,7 +471,7 @@ def fit(likelihood: Likelihood) -> tuple[Floats, float]:
     found, values = maximize(likelihood, starts, np.ones_like(starts, dtype=bool), 0.0)
     best = int(np.argmax(values))
     top = float(values[best])
-    # What is as likely as zero is zero; a tiny component without which the data are impossible is not.
+    # A component that fits no better than zero is set to zero, unless the data are impossible without it.
     without = np.where(found[best] < 1e-9, 0.0, found[best])
     at_zero = float(likelihood.value(without[None])[0])
     return (without, max(at_zero, top)) if at_zero >= top - 1e-6 else (found[best], top)
@@ -487,7 +487,7 @@ def profiles(likelihood: Likelihood, estimates: Floats, top: float) -> list[Curv
 
 
 def _grids(likelihood: Likelihood, estimates: Floats) -> list[Floats]:
-    """Return per component the rising values at which to compute its profile, including the estimate."""
+    """Return per component the increasing values at which to compute its profile, the estimate among them."""
     information = likelihood.at(estimates[None])[2][0]
     errors = 1 / np.sqrt(np.maximum(np.diag(information), 1e-12))
     out = []
@@ -541,7 +541,7 @@ def _profile(likelihood: Likelihood, estimates: Floats, which: Ints, values: Flo
 
 
 def _crossing(points: Floats, excess: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the (B,) neighbors of the change of sign of (B, P) excesses, and the root between them."""
+    """Return the (B,) points around the sign change of (B, P) excesses, and the root between them."""
     rows = np.arange(len(points))
     inside = excess <= 0
     change = np.argmax(inside[:, 1:] != inside[:, :-1], axis=1)
@@ -553,7 +553,7 @@ def _crossing(points: Floats, excess: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def contrast(first: Curve, second: Curve, units: tuple[float, float], level: float) -> tuple[Interval, float]:
-    """Return the interval of a component's ratio in two groups, and p of no difference.
+    """Return the interval of the ratio of a component in two groups, and the p value of no difference.
 
     They come from the sum of the two profiles; `units` are those of the curves, as variances.
     """
@@ -563,7 +563,7 @@ def contrast(first: Curve, second: Curve, units: tuple[float, float], level: flo
     x, left = x[spent <= quantile] * units[0], quantile - spent[spent <= quantile]
     least, most = (side * units[1] for side in _reach(second, quantile, left))
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Where both may be zero, every ratio may be.
+        # If both may be zero, any ratio is possible.
         high, low = np.where((x == 0) & (least == 0), np.inf, x / least), np.where(x == 0, 0.0, x / most)
     both = np.concatenate([first.within(quantile) * units[0], second.within(quantile) * units[1]])
     equal = float((first.drop(both / units[0]) + second.drop(both / units[1])).min())

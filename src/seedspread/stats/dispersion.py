@@ -21,7 +21,7 @@ from seedspread.stats.groups import Floats, Group, same_seed_runs
 from seedspread.stats.result import Estimate, Interval
 from seedspread.stats.variance_ratio import FEWEST_PAIRS, FromJackknife, LogEstimate, from_medians, ratio_at
 
-# Fewer seeds leave a cell without a deviation that varies.
+# With fewer seeds, no deviation in a cell varies.
 FEWEST_IN_CELL = 3
 _STEPS, _LONGEST_STEP, _CLOSE = 100, 1.0, 1e-12
 
@@ -46,7 +46,7 @@ def deviations(group: Group) -> Floats:
 
 @cache
 def _expected(n: int) -> float:
-    """Return the mean deviation of n normal values but the median, by Blom's approximation of their order."""
+    """Return the mean absolute deviation of n normal values but the median, by Blom's approximation."""
     half = max(n // 2, 1)
     return float(-ndtri((np.arange(half) + 0.625) / (n + 0.25)).sum()) / half
 
@@ -100,7 +100,7 @@ class Dispersion:
 
     @cached_property
     def covariance(self) -> Floats:
-        """(p, p) of the coefficients."""
+        """(p, p) covariance of the coefficients."""
         return np.asarray(4 * self.variation * self.inverse)
 
     def p(self, columns: slice) -> float:
@@ -115,7 +115,7 @@ class Dispersion:
 
     @cached_property
     def left_over(self) -> tuple[float, int]:
-        """F of what the cells' variances have beyond the model, and its degrees of freedom.
+        """F statistic of the variation among cells that the model leaves unexplained, with its df.
 
         It is the quasi-deviance: with a column of ones, the omnibus test of equal variances.
         """
@@ -137,13 +137,14 @@ class Dispersion:
         return float((max(excess, 0.0) * own) ** 0.5)
 
 
-# Few runs hardly show their kurtosis: it counts as if so many more had this one (benchmarks/spread.py).
+# Few runs reveal little of their kurtosis, so it is averaged with this many runs of a prior kurtosis
+# (benchmarks/spread.py).
 _PRIOR_RUNS, PRIOR_KURTOSIS = 15, 2.0
 
 
 @dataclass(frozen=True)
 class SdEstimate:
-    """The confidence in logarithms of a variance, by the sd of a sample and its degrees of freedom."""
+    """The confidence distribution of a log variance, from the sd of a sample and its degrees of freedom."""
 
     sd: float
     df: float
@@ -153,11 +154,11 @@ class SdEstimate:
         return float(chi2_cdf(self.df * self.sd**2 * exp(-log_variance), self.df))
 
     def below(self, log_variance: float) -> float:
-        """Return the confidence that it is smaller."""
+        """Return the confidence that the true variance is smaller."""
         return float(chi2_sf(self.df * self.sd**2 * exp(-log_variance), self.df))
 
     def quantile(self, probability: float) -> float:
-        """Return the log variance below which the true one lies with so much confidence."""
+        """Return the log variance that is above the true one with this confidence."""
         return log(self.sd**2 * self.df / float(chi2_isf(probability, self.df)))
 
 

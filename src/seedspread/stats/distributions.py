@@ -1,6 +1,6 @@
-"""Student's t, F and chi-squared distributions, as `scipy.stats` has them and in its order.
+"""Student's t, F and chi-squared distributions: the functions of `scipy.stats`, with the same arguments.
 
-They are computed by `scipy.special`, as there; importing `scipy.stats` would make an audit of a small table
+They call `scipy.special`, as `scipy.stats` itself does; importing that would make an audit of a small table
 take a fifth longer.
 """
 

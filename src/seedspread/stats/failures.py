@@ -1,4 +1,4 @@
-"""Failed runs and two clusters of runs: where a group has either, its variance answers the wrong question."""
+"""Failed runs and two clusters of runs: if a group has either, its variance answers the wrong question."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -12,10 +12,10 @@ from seedspread.stats.variance_ratio import robust_ratio
 
 # Level of the gap test, per group: two clusters in a handful of runs are easily chance.
 _GAP_LEVEL = 0.01
-# A gap counts if it is so many times as wide as either cluster.
+# A gap counts if it is this many times as wide as either cluster.
 _WIDE = 1.5
 _NULL_DRAWS = 20_000
-# Beyond this many runs the largest gap says little about modes.
+# With more runs than this, the largest gap says little about modes.
 _MOST = 200
 
 
@@ -70,10 +70,10 @@ def find_failed_seeds(
 
 
 def no_better(values: Floats, chance: float, best: float, full_scale: float | None) -> NDArray[np.bool_]:
-    """Return (n,) whether values, higher being better, gain at most a hundredth of the scale over chance.
+    """Return (n,) whether values gain at most a hundredth of the scale over chance; higher values are better.
 
-    The full scale is 100 for percentages; None if the metric has none, so that it is what the best run gains
-    over chance.
+    `full_scale` is 100 for percentages. If the metric has none (None), it is what the best run gains over
+    chance.
     """
     scale = full_scale if full_scale is not None else abs(best - chance)
     return np.asarray(values - chance <= 0.01 * scale)
@@ -121,7 +121,7 @@ def largest_gap(values: Floats) -> tuple[float | None, float | None]:
     ordered = np.sort(values)
     gaps = np.diff(ordered)
     tied = gaps <= 1e-9 * (ordered[-1] - ordered[0])
-    step = float(gaps[~tied].min()) if tied.any() else 0.0  # of rounding: the smallest gap between others
+    step = float(gaps[~tied].min()) if tied.any() else 0.0  # rounding: the smallest gap without ties
     statistic, widest = _gap_ratios(ordered[None], step)
     null = _null_gaps(n)
     p = (1 + float(np.sum(null >= statistic[0]))) / (1 + len(null))
@@ -129,7 +129,7 @@ def largest_gap(values: Floats) -> tuple[float | None, float | None]:
 
 
 def _gap_ratios(ordered: Floats, resolution: float = 0.0) -> tuple[Floats, Ints]:
-    """Return (k,) widest gaps of (k, n) sorted samples over the wider range beside them, and their places."""
+    """Return (k,) widest gaps of (k, n) sorted samples over the wider cluster's range, and their places."""
     gaps = np.diff(ordered, axis=1)[:, 1:-1]
     widest = np.argmax(gaps, axis=1)
     rows = np.arange(len(ordered))

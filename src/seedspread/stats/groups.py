@@ -72,7 +72,7 @@ class Group:
 
     @property
     def within_variance(self) -> float:
-        """Pooled variance of the cells: differences between block means are no spread over seeds."""
+        """Pooled variance of the cells; differences between block means do not count as spread."""
         return float((self.residuals**2).sum() / self.df) if self.df else float("nan")
 
     @property
@@ -86,7 +86,7 @@ class Group:
 
     @cached_property
     def seed_index(self) -> Ints:
-        """(n,) place of each run's seed among `seed_codes`."""
+        """(n,) index of each run's seed in `seed_codes`."""
         return np.searchsorted(self.seed_codes, self.seeds)
 
     @cached_property
@@ -128,7 +128,7 @@ def dummies(codes: Ints) -> Floats:
 
 
 def rounding(group: Group) -> float:
-    """Return the variance of rounding, step^2 / 12, if runs of a cell tie; the step is the smallest gap."""
+    """Return the variance due to rounding, step²/12, if runs of a cell tie; the step is the smallest gap."""
     spread = np.ptp(group.values)
     for values in group.cells.values():
         if np.any(np.diff(np.sort(values)) <= 1e-9 * spread):
@@ -172,7 +172,7 @@ def are_dependent(pairs: SameSeedRuns) -> bool:
 
 
 def are_opposed(pairs: SameSeedRuns) -> bool:
-    """Return whether same-seed runs correlate negatively, by a two-sided test: no common cause does that."""
+    """Return whether same-seed runs correlate negatively (two-sided test), which no common cause explains."""
     return pairs.p is not None and 1 - pairs.p < 0.025
 
 
@@ -233,7 +233,7 @@ def _span(group: Group) -> Span | None:
     if len(cells) < 2 or not group.has_spread:
         return None
     df = np.array([len(values) - 1.0 for values in cells.values()])
-    # Equal values need not be without variance: they may be rounded.
+    # Equal values need not mean zero variance: they may be rounded.
     own = [_variance(values) for values in cells.values()]
     variances = np.maximum(own, rounding(group))
     low, high = int(variances.argmin()), int(variances.argmax())

@@ -1,8 +1,8 @@
 """The headline of a comparison: the variance ratio to report.
 
-It is the Student-t model's (`variance_ratio.py`) if one shape describes both groups. If not, that ratio is
-one of bulks, not of variances, and can even point the other way: the headline is then the raw ratio, with
-the seed jackknife's interval, which needs no common shape.
+It is the Student-t model's (`variance_ratio.py`) if one shape describes both groups. If not, that ratio
+compares the bulks of the groups, not their variances, and can even point the other way: the headline is then
+the raw ratio, with the seed jackknife's interval, which needs no common shape.
 """
 
 from collections.abc import Sequence
@@ -30,18 +30,18 @@ from seedspread.stats.variance_ratio import (
     two_sided_p,
 )
 
-# The model takes milliseconds per comparison; with more of them the seed jackknife stands in.
+# The model takes milliseconds per comparison. If there are more comparisons, the seed jackknife replaces it.
 MOST_MODELLED = 500
 MODEL = "robust variance ratio"
 RAW = "raw variance ratio"
-# Fewer seeds show nothing: an exact permutation test of 3 against 3 cannot go below p = 0.1.
+# With fewer seeds there is no verdict: an exact permutation test of 3 vs 3 cannot go below p = 0.1.
 FEWEST_SEEDS = 5
 # One shape describes both groups as long as the raw ratio and the model's differ by no more than this
 # factor. With equal shapes they differ by more in at most 5% of experiments (docs/statistics.md).
 MOST_APART = 2.5
 # A headline with its estimate, which is None if there is no ratio.
 Finding = tuple[Headline, LogRatioEstimate | None]
-# Deviations from the median, in sds of the bulk, from which a seed is far from the others.
+# A seed is far from the others if it deviates from the median by more than this many sds of the bulk.
 _FAR = 5.0
 # Grubbs' p below which a group's most extreme seed is an outlier.
 _OUTLYING = 0.01
@@ -93,7 +93,7 @@ def _adjusted(
 
 
 def is_large(group: Group, baseline: Group) -> bool:
-    """Return whether there are so many seeds that the model is neither needed nor affordable."""
+    """Return whether there are too many seeds for the model, which is then not needed either."""
     return max(len(group.seed_codes), len(baseline.seed_codes)) > MOST_SEEDS
 
 

@@ -1,8 +1,8 @@
 """The mean log variance ratio over datasets whose true ratios differ: a random-effects model on a grid.
 
-Each dataset's posterior stands as it is, without a normal approximation: convolved with N(0, tau), it is the
+Each dataset's posterior is used as it is, without a normal approximation: convolved with N(0, tau), it is the
 likelihood of the mean. Priors: flat on the mean, half-normal with scale 1 on tau, the sd of the true log
-ratios. With two or three datasets their scatter says next to nothing about tau, so that intervals without a
+ratios. Two or three datasets reveal next to nothing about tau from their scatter, so that intervals without a
 prior are useless (Hartung and Knapp's may span a factor of a million) or too short.
 
 C. Roever, Bayesian random-effects meta-analysis using the bayesmeta R package, Journal of Statistical
@@ -22,9 +22,9 @@ from seedspread.stats.groups import Floats
 from seedspread.stats.result import Interval
 from seedspread.stats.variance_ratio import LogRatioEstimate
 
-# Points for tau and for the mean, and how much they crowd near zero and near the common mean.
+# Number of points for tau and for the mean, and how much they crowd near zero and near the common mean.
 _TAUS, _MEANS, _BEND = 32, 161, 4.0
-# The largest tau, above what the scatter suggests, and how far means go beyond the datasets, in that unit.
+# How far the grid of tau extends beyond the scatter, and that of the means beyond the datasets (in taus).
 _BEYOND, _MARGIN = 4.0, 3.0
 # Points per standard deviation of the most precise dataset, and how many at most.
 _PER_SD, _MOST_POINTS = 6, 512
@@ -59,7 +59,7 @@ def random_effects(estimates: Sequence[LogRatioEstimate], level: float) -> Rando
     means, mean_widths = (reach * x for x in _crowded(_MEANS, -bend, bend))
     means = common + means
 
-    # A little more than tau, so that its kernel is smooth on these points.
+    # Slightly more than tau, so that its kernel is smooth on these points.
     smooth = np.hypot(taus, 0.6 * (points[1] - points[0]))
     squares = -0.5 * (points[:, None] - means) ** 2
     logs = []
@@ -79,7 +79,7 @@ def _crowded(count: int, low: float, high: float) -> tuple[Floats, Floats]:
 
 
 def _summary(taus: Floats, means: Floats, joint: Floats, level: float) -> RandomEffects:
-    """Return what the (taus, means) probabilities, in units of the grid's steps, come to."""
+    """Summarize the (taus, means) joint probabilities, which are in units of the grid's steps."""
     of_mean, of_tau = trapezoid(joint, axis=0), trapezoid(joint, axis=1)
     below = float(np.interp(0.0, means, _below(of_mean)))
     above = float(np.interp(0.0, -means[::-1], _below(of_mean[::-1])))

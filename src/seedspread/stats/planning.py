@@ -46,7 +46,7 @@ class BudgetError(AdviceError):
 
 @dataclass(frozen=True)
 class Design:
-    """What an experiment is like, apart from its number of seeds.
+    """The design of an experiment, apart from its number of seeds.
 
     Attributes:
         blocks: runs of each seed in each group; more than four count as four.
@@ -105,7 +105,7 @@ def equivalence_power(margin: float, df: float, alpha: float) -> float:
 
 
 def fewest(enough: Callable[[int], bool], start: int, what: str) -> int:
-    """Return the smallest number, from `start` on, that is enough; `what` is said if there is none."""
+    """Return the smallest number, from `start` on, that is enough; `what` names it if there is none."""
     low, high = start, start
     while not enough(high):
         low, high = high + 1, 2 * high
@@ -115,7 +115,7 @@ def fewest(enough: Callable[[int], bool], start: int, what: str) -> int:
 
 
 def check_design(seeds: tuple[int, int], power: float, alpha: float) -> None:
-    """Raise `BudgetError` for impossible numbers."""
+    """Raise `BudgetError` if a number is out of range."""
     if min(seeds) < 2:
         raise BudgetError(f"a variance needs at least two seeds per group; got {seeds[0]} and {seeds[1]}")
     if not 0 < alpha < 1:
@@ -200,7 +200,7 @@ def _table() -> dict[str, Floats]:
     exact = np.array([[_f_needed((n - 1, n - 1), alpha) for alpha in ALPHAS] for n in SIZES])
     root = np.sqrt(np.array(SIZES) - 1)[:, None, None]
     quantiles = -ndtri(np.array(ALPHAS) / 2)[:, None] + ndtri(LEVELS)
-    # Of designs with normal values, the variance of the log ratio over that of the F test's, for many seeds.
+    # Variance of the log ratio over that of the F test's, for designs with normal values and many seeds.
     shares = {key(): 1.0} | {key(pairs=r): 1 - r**2 for r in CORRELATIONS}
     shares |= {key(blocks=b, twins=r): (1 + (b - 1) * r**2) / b for b in BLOCKS for r in TWINS}
     out = {}
@@ -213,12 +213,12 @@ def _table() -> dict[str, Floats]:
 
 
 def _f_needed(df: tuple[float, float], alpha: float) -> Floats:
-    """Return (levels,) log ratios that the F test detects in so many experiments with normal values."""
+    """Return (levels,) log ratios that the F test detects in each share of experiments with normal values."""
     return np.asarray(np.log(f_isf(alpha / 2, *df)) - np.log(f_isf(np.array(LEVELS), *df)))
 
 
 def _needed(seeds: tuple[int, int], design: Design) -> Floats:
-    """Return (levels,) log ratios that so many experiments detect, if the first group is the wider one."""
+    """Return (levels,) log ratios detected in each share of experiments if the first group is wider."""
     _check_table(seeds, design)
     pairs, blocks = design.pairs, design.blocks
 
@@ -244,7 +244,7 @@ def _at(name: str, seeds: tuple[int, int], alpha: float) -> Floats:
     df = seeds[0] - 1, seeds[1] - 1
     mean = 2 / (1 / df[0] + 1 / df[1])
     rows = _between(1 / mean, [*(1 / (n - 1) for n in SIZES), 0.0], _table()[name]) / sqrt(mean)
-    # In the normal quantile, which is what an interval's width goes with.
+    # Interpolate in the normal quantile, to which the width of an interval is proportional.
     excess = _between(float(-ndtri(alpha / 2)), [float(-ndtri(a / 2)) for a in ALPHAS], rows)
     return _f_needed(df, alpha) + excess
 

@@ -8,7 +8,7 @@ About = Literal["spread", "means", "shape"]
 Word = Literal["YES", "NO", "MAYBE", "CAN'T TELL"]
 # Scales on which values may be judged instead of their own.
 Scale = Literal["log", "logit"]
-# Which direction of a metric is better.
+# The direction in which a metric is better.
 Better = Literal["higher", "lower"]
 
 
@@ -36,10 +36,10 @@ class Estimate:
 class TestResult:
     """A test or an interval, with what is needed to judge it."""
 
-    __test__ = False  # the name is a statistician's, not pytest's
+    __test__ = False  # a statistical test, not one for pytest to collect
 
     key: str  # short and stable, for programs: `f`, `seed_jackknife`
-    name: str  # for people
+    name: str  # as displayed
     about: About
     why: str  # why it was used here
     assumes: str
@@ -70,7 +70,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class SameSeedRuns:
-    """How much the runs of one seed in different blocks agree, within one group."""
+    """Agreement between the runs of one seed in different blocks, within one group."""
 
     group: str
     seeds: int  # with more than one run
@@ -188,7 +188,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class ManyGroups:
-    """Whether many groups share one sd, and which."""
+    """Test of whether many groups share one sd, and the sd that fits them."""
 
     groups: int
     p: float  # of one sd for all
@@ -203,7 +203,7 @@ class ManyGroups:
 
 @dataclass(frozen=True)
 class Doubt:
-    """Something without which a verdict would be another: a seed, two clusters of seeds, the scale."""
+    """A reason to doubt a verdict: without this seed, these clusters or this scale it would be different."""
 
     kind: Literal["seed", "clusters", "scale"]
     what: str = ""  # the seed's name, or the scale
@@ -216,7 +216,7 @@ class Doubt:
 
 @dataclass(frozen=True)
 class FailureModel:
-    """How often the runs of two groups fail, and the spread of those that do not; counted by seed.
+    """Failure rates of two groups, and the spread of their successful runs; counted by seed.
 
     Pairs contain the group's value first, then the baseline's.
     """
@@ -231,6 +231,6 @@ class FailureModel:
     rates: tuple[Estimate, Estimate]  # with exact intervals (Clopper and Pearson)
     difference: Estimate  # of the rates; its interval is conservative (Zou and Donner)
     p: float  # Fisher's exact test of equal rates
-    sound_ratio: Estimate | None  # their robust variance ratio
+    sound_ratio: Estimate | None  # robust variance ratio of the successful runs
     sound_p: float | None
     signs: tuple[TwoClusters | FailedRuns, ...]  # the evidence, clusters first

@@ -31,7 +31,7 @@ def mean_and_sd(seeds: Sequence[str], values: Sequence[Floats]) -> MeanAndSd:
     means = np.stack(
         [np.mean([v for s, v in zip(seeds, values, strict=True) if s == seed], axis=0) for seed in first]
     )
-    with np.errstate(invalid="ignore"):  # a run whose norm overflowed has no spread to give
+    with np.errstate(invalid="ignore"):  # the sd is NaN if a run's norm overflowed
         sd = means.std(axis=0, ddof=1) if len(means) > 1 else None
         return MeanAndSd(means.mean(axis=0), sd, len(means))
 
@@ -95,7 +95,7 @@ def net_ratio(group: TestSetNoise, baseline: TestSetNoise, level: float = 0.95) 
 
     A variance over seeds has the generalized pivot observed * df / chi2; less the test set's part, taken as
     known, and at least zero, it is one of what remains. The interval has the quantiles of the ratio of two
-    independent such, so shared seeds make it wider than need be. A ratio of two zeros may be anything.
+    independent pivots, so it is wider than necessary if seeds are shared. 0/0 may be any ratio.
 
     S. Weerahandi, Generalized confidence intervals, Journal of the American Statistical Association 88 (1993)
     899-905.
@@ -107,7 +107,7 @@ def net_ratio(group: TestSetNoise, baseline: TestSetNoise, level: float = 0.95) 
     rest = np.maximum(b / chi2_ppf(points, m) - baseline.floor, 0.0)
 
     def below(log_ratio: float, two_zeros: bool) -> float:
-        """Return the probability of a smaller ratio, with or without those of two zeros."""
+        """Return the probability of a smaller ratio, counting 0/0 as smaller or not."""
         with np.errstate(divide="ignore"):  # a test set without noise leaves no chance of a zero
             chances = chi2_sf(a / (np.exp(log_ratio) * rest + max(group.floor, 0.0)), n)
         return float(np.mean(chances if two_zeros else np.where(rest > 0, chances, 0.0)))

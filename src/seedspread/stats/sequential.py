@@ -37,11 +37,11 @@ from seedspread.stats.variance_ratio import (
 )
 
 DELTA = 0.25
-# Boundaries at which crossing probabilities are tabled.
+# Boundaries at which crossing probabilities are tabulated.
 _GRID = np.linspace(0.0, 8.0, 41)
-# Nodes of a density per standard deviation of a step, and the number of which theirs is a multiple.
+# Grid nodes per standard deviation of a step; their number is a multiple of the second.
 _DENSE, _LOT = 2.5, 24
-# The largest number of standard errors that the p value of a float can stand for.
+# The largest number of standard errors whose p value a float can represent.
 _MOST = 37.0
 
 
@@ -81,7 +81,7 @@ def _rule(lots: int) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=64)
 def _log_crossing(sizes: tuple[int, ...]) -> PchipInterpolator:
-    """Interpolate the log of `crossing` in c; it never rises."""
+    """Interpolate the log of `crossing` in c, which never increases."""
     return PchipInterpolator(_GRID, np.log([crossing(c, sizes) if c else 1.0 for c in _GRID]))
 
 
@@ -152,7 +152,7 @@ def simulated_values(shape: str, draws: int, seeds: int, rng: np.random.Generato
 
 
 def posteriors(values: Floats, sizes: Sequence[int], shared: bool = True) -> Iterator[list[Posterior]]:
-    """Yield the posteriors at each look of (draws, seeds, 2, blocks) values: of the first so many seeds."""
+    """Yield the posteriors at each look, from the first seeds of (draws, seeds, 2, blocks) values."""
     for n in sizes:
         seen = values[:, :n]
         yield posterior_of(seen, np.ones(seen.shape[1:], bool), shared and n >= FEWEST_PAIRS)
@@ -180,12 +180,12 @@ def key(sizes: tuple[int, ...]) -> str:
 
 
 def tabled_factor(sizes: tuple[int, ...]) -> float | None:
-    """Return the factor of looks at so many seeds; None if it must be simulated."""
+    """Return the factor for looks at these numbers of seeds; None if it must be simulated."""
     return 1.0 if len(sizes) == 1 else _table().get(key(sizes))
 
 
 def simulated_factor(sizes: tuple[int, ...], progress: Progress = lambda _: None) -> float:
-    """Simulate the factor of looks at so many seeds per group, which takes minutes."""
+    """Simulate the factor for looks at these numbers of seeds per group, which takes minutes."""
     return factor_from(sizes, [_paths(name, sizes, progress) for name in SHAPES])
 
 
@@ -223,7 +223,7 @@ def _table() -> dict[str, float]:
 
 
 _DRAWS = 2000
-# The headline's z of normal values over that of Pitman and Morgan's test: 0.90 to 0.95 with 5 to 40 seeds,
+# The headline's z for normal values over that of Pitman and Morgan's test: 0.90 to 0.95 with 5 to 40 seeds,
 # with correlated pairs and without.
 _TAILS = 0.92
 ALPHA = 0.05
@@ -249,14 +249,14 @@ def expected(
     """Simulate how many seeds a growing study will need, on normal values.
 
     Pitman and Morgan's test stands in for the headline, which takes minutes instead of milliseconds. On
-    normal values they differ only in what the headline gives away to tails (`_TAILS`).
+    normal values they differ only in the power that the headline spends on heavy tails (`_TAILS`).
 
     Args:
         sizes: seeds per group at each look, rising; the last is the limit.
         factor: see `InterimLook`.
         ratio: true variance ratio, in every comparison.
         precision: the study ends once every ratio is known to this factor either way; without it, once every
-            ratio is shown to differ from 1, or shown to be near it.
+            comparison is YES or NO.
         correlation: of the groups over their seeds.
         comparisons: number that must all be decided; the levels are shared among them.
         equivalence: variances that differ by no more than this factor count as alike.

@@ -83,10 +83,10 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which seeds ran in which cells."""
+    """The cells in which each seed ran."""
 
     present: NDArray[np.bool_]  # (n, 2, b) whether a seed has a run in a group's block
-    paired: bool  # whether the two groups' runs of a seed belong together
+    paired: bool  # whether a seed's runs in the two groups are paired
 
     @property
     def blocks(self) -> int:
@@ -109,13 +109,13 @@ class Layout:
 
     @cached_property
     def is_complete(self) -> bool:
-        """Whether a seed that is in a group is in all its blocks, and either all seeds are pairs or none."""
+        """True if a seed of a group is in all its blocks, and either all seeds are paired or none is."""
         whole = all(k in (0, self.blocks) for p in self.patterns for k in p.runs)
         return whole and (len(self.patterns) == 1 or not any(p.paired for p in self.patterns))
 
     @cached_property
     def nuisance(self) -> tuple[str, ...]:
-        """Parameters beside ratio, tails and means: log scale, same-seed logits, Fisher's z of pairs."""
+        """Parameters other than ratio, tails and means: log scale, same-seed logits, Fisher's z of pairs."""
         names = ["scale"]
         names += [f"twins_{group}" for group in (0, 1) if any(p.runs[group] > 1 for p in self.patterns)]
         if any(p.paired for p in self.patterns):
@@ -211,7 +211,7 @@ def twin_variance(logit: Floats, runs: int, blocks: int) -> tuple[Floats, Floats
 
 _STEPS = 12
 _LONGEST_STEP = 1.5
-# A weak prior, for same-seed correlations of which the data hardly say anything.
+# A weak prior, for same-seed correlations about which the data say hardly anything.
 _RIDGE = 0.02
 # Limit of logits, Fisher's z and the log ratio of standardized groups.
 _LARGEST = 14.0
@@ -223,7 +223,7 @@ class Fit:
     """The parameters that maximize the likelihood at each point of a grid.
 
     Args:
-        layout: which seeds ran in which cells.
+        layout: the cells in which each seed ran.
         values: (e, n, 2, b) one value per run; 0 if there is none.
         floor: (e, 2) number added to each squared deviation of a group.
         theta: (e, t) log ratios of the variances.
@@ -418,7 +418,7 @@ class Fit:
         self.force[cells] += np.einsum("jk...,k...->j...", precision, sums)
 
     def _precision(self, pattern: Pattern, parts: list[ScaleMatrix]) -> Floats:
-        """Return the (d, d, ...) inverse of the scale matrix of such a seed's runs."""
+        """Return the (d, d, ...) inverse of the scale matrix of the runs of a seed with this pattern."""
         ka, kb = pattern.runs
         out = np.zeros((ka + kb, ka + kb, *self.grid))
         slices = slice(0, ka), slice(ka, ka + kb)
@@ -459,7 +459,7 @@ class Fit:
 
 
 def log_density(q: Floats, u: Floats, d: int) -> Floats:
-    """Return the log density of a d-dimensional t with 1 / u df at squared distance q, no determinant."""
+    """Return the log density of a d-dimensional t with 1/u df at squared distance q, without determinant."""
     safe = np.where(u > 0, u, 1.0)
     constant = gammaln((1 / safe + d) / 2) - gammaln(0.5 / safe) - 0.5 * d * np.log(np.pi / safe)
     heavy: Floats = constant - 0.5 * (1 / safe + d) * np.log1p(safe * q)

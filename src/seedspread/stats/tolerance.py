@@ -1,6 +1,6 @@
 """Past runs as a yardstick: a bound for single runs, and a test of new runs' mean.
 
-Throughout, higher values are better: what is worse lies below.
+Higher values are better throughout, so worse runs lie below.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from seedspread.stats.headline import FEWEST_SEEDS
 
 # Shapiro and Wilk's p below which past runs don't count as normal.
 _NOT_NORMAL = 0.05
-# Random regroupings of a permutation test, and runs from which on they are drawn with replacement.
+# Random regroupings of a permutation test, and runs beyond which they are drawn with replacement.
 _REGROUPINGS, _MANY = 9_999, 1_000
-# The mean's share of the level if the spread is judged too.
+# The mean's share of the level if the spread is tested too.
 MEAN_SHARE = 0.95
 
 
@@ -44,7 +44,7 @@ def fewest_runs(share: float, confidence: float) -> int:
 
 
 def is_normal(values: Floats) -> bool:
-    """Return whether nothing speaks against a normal distribution of (n,) values, n >= 3."""
+    """Return whether (n,) values, n >= 3, are compatible with a normal distribution."""
     return bool(np.ptp(values) > 0 and stats.shapiro(values).pvalue >= _NOT_NORMAL)
 
 
@@ -134,11 +134,11 @@ def _permutation_p(history: Floats, new: Floats) -> float:
         drawn = rng.random((_REGROUPINGS, len(every))).argpartition(k, axis=1)[:, :k]
     else:
         drawn = rng.integers(len(every), size=(_REGROUPINGS, k))
-    if k * k <= len(every):  # few runs of many: draws that have one twice are left out
+    if k * k <= len(every):  # few runs out of many: drop draws that repeat one
         drawn = drawn[(np.diff(np.sort(drawn, axis=1), axis=1) > 0).all(axis=1)]
     return float((1 + np.sum(every[drawn].mean(axis=1) <= highest)) / (1 + len(drawn)))
 
 
 def mean_level(n: int, k: int, alpha: float) -> float:
-    """Return the level of the mean's test: with enough runs on both sides the spread has a share of it."""
+    """Return the level of the mean's test; with enough runs on both sides, the spread has a share of it."""
     return alpha * (MEAN_SHARE if min(n, k) >= FEWEST_SEEDS else 1.0)

@@ -27,8 +27,8 @@ from seedspread.stats.student_t import Fit, Layout, solve
 # Reciprocal degrees of freedom, and their prior: normal values with 2/5, tails down to 3.3 with 1/5 each.
 TAILS = np.array([0.0, 0.1, 0.2, 0.3])
 PRIOR = np.array([2.0, 1.0, 1.0, 1.0]) / 5
-# Added to squared deviations, of a group's variance: copies of a run, and groups that are multiples of each
-# other, stay finite.
+# Share of a group's variance that is added to squared deviations, so that copies of a run, and groups that
+# are multiples of each other, have finite results.
 FLOOR = 1e-6
 # Experiments that are fitted at once: as many as stay in the processor's cache.
 BATCH = 32
@@ -54,7 +54,7 @@ class Posterior:
     """The posterior of a log variance ratio, on a grid of g points."""
 
     center: float  # the middle of the grid
-    scale: float  # and its unit
+    scale: float  # the unit of the grid
     mass: Floats  # (g,) probability of each point
     tails: float  # mean of the reciprocal degrees of freedom
 
@@ -173,13 +173,13 @@ class LogEstimate(Protocol):
     """The distribution of a log variance, or ratio: a posterior, or confidence in place of probability."""
 
     def above(self, log_ratio: float) -> float:
-        """Return the probability, or confidence, of a larger one."""
+        """Return the probability, or confidence, of a larger value."""
 
     def below(self, log_ratio: float) -> float:
-        """Return that of a smaller one: 1 - `above` would lose the digits of a small one."""
+        """Return that of a smaller value, since 1 - `above` would lose the digits of a small one."""
 
     def quantile(self, probability: float) -> float:
-        """Return the log ratio below which so much of the distribution lies."""
+        """Return the value below which this share of the distribution lies."""
 
 
 class LogRatioEstimate(LogEstimate, Protocol):
@@ -191,7 +191,7 @@ class LogRatioEstimate(LogEstimate, Protocol):
 
 @dataclass(frozen=True)
 class FromJackknife:
-    """The estimate of a t statistic, with its confidence in place of a probability."""
+    """An estimate with a t distribution, whose confidence stands in for a probability."""
 
     log_ratio: float
     std_error: float
@@ -219,7 +219,7 @@ def difference(first: LogRatioEstimate, second: LogRatioEstimate) -> LogRatioEst
 
 
 def ratio_at(estimate: LogEstimate, probability: float) -> float:
-    """Return the ratio below which so much of an estimate lies."""
+    """Return the ratio below which this share of an estimate's distribution lies."""
     at = estimate.quantile(probability)
     return inf if at > _BEYOND else exp(at)
 
@@ -238,7 +238,7 @@ def two_sided_p(estimate: LogEstimate) -> float:
 FEWEST_PAIRS = 5
 # With more, memory runs out before any other test would differ.
 MOST_SEEDS = 5000
-# A bulk so much narrower than the standard deviation is measured by itself: the floor would drown it.
+# A bulk narrower than the standard deviation by this factor sets the scale: the floor would swamp it.
 _DWARFED = 0.01
 
 
@@ -269,7 +269,7 @@ class RobustRatio:
 def robust_ratio(group: Group, baseline: Group, level: float = 0.95, pairs: bool = True) -> RobustRatio:
     """Return the ratio of two groups' variances within cells, by a Student-t model.
 
-    With `pairs`, a seed that both groups have is the same seed, so that its runs are paired.
+    With `pairs`, a seed's runs in the two groups are paired if both have it.
     """
     return robust_ratios([(group, baseline)], level, pairs)[0]
 
@@ -337,7 +337,7 @@ class _Table:
 
 
 def _by_seed(groups: tuple[Group, Group], blocks: Ints, pairs: bool) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return (n, 2, b) standardized residuals, and whether there are any; unpaired groups share no rows."""
+    """Return (n, 2, b) standardized residuals, and which of them exist; unpaired groups share no rows."""
     codes = [np.union1d(*(a.seed_codes for a in groups))] * 2 if pairs else [a.seed_codes for a in groups]
     values = np.zeros((max(map(len, codes)), 2, len(blocks)))
     present = np.zeros(values.shape, bool)
@@ -346,7 +346,7 @@ def _by_seed(groups: tuple[Group, Group], blocks: Ints, pairs: bool) -> tuple[Fl
         at = np.searchsorted(seeds, group.seeds), k, np.searchsorted(blocks, group.blocks)
         values[at] = np.where(alone, 0.0, from_medians(group) / scale_of(group))
         present[at] = ~alone
-        for first, second in combinations(range(len(blocks)), 2):  # a block that copies another tells nothing
+        for first, second in combinations(range(len(blocks)), 2):  # a block that copies another adds nothing
             same = np.array_equal(present[:, k, first], present[:, k, second])
             if same and np.ptp(values[:, k, first] - values[:, k, second]) <= 1e-9:
                 present[:, k, second], values[:, k, second] = False, 0.0
@@ -363,7 +363,7 @@ def from_medians(group: Group) -> Floats:
 
 
 def bulk_sd(group: Group) -> float:
-    """Return the standard deviation of the bulk of the runs, if that is normal, or of their rounding."""
+    """Return the standard deviation of the bulk of the runs, assumed normal, or of rounding if larger."""
     return max(float(np.median(np.abs(from_medians(group)))) / 0.6745, float(rounding(group) ** 0.5))
 
 

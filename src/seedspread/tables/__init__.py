@@ -1,1 +1,1 @@
-"""From a table as it comes to one row per run: how it is read, shaped, understood and checked."""
+"""From any table to one row per run: reading, reshaping, interpreting and checking it."""

@@ -1,4 +1,4 @@
-"""Check a table into a `RunTable` that can be audited, or say in one line what to type."""
+"""Check a table into a `RunTable` that can be audited, or explain in one line what to type instead."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -62,7 +62,7 @@ def check_table(source: Source, question: Question, better: Better | None = None
 def check_runs(
     table: Table, question: Question, better: Better | None = None, pool: bool = False
 ) -> RunTable:
-    """Return the runs of a table that was read, without a baseline yet.
+    """Check the runs of a table that was read; the result has no baseline yet.
 
     With `pool`, runs at all levels of other columns may count as one sample.
     """
@@ -70,7 +70,7 @@ def check_runs(
     refuse_summaries(table, question)
     columns, seed_notes = _columns_of(table, question)
     check_step_roles(table, question, columns)
-    if table.store is not None:  # the store may have runs of other studies, with other parameters
+    if table.store is not None:  # the store may contain runs of other studies, with other parameters
         table = replace(table, frame=table.frame.dropna(subset=[columns.group, *columns.by]))
         if table.frame.empty:
             raise TableError(f"{table.name} has no rows")
@@ -94,7 +94,7 @@ def check_runs(
 
 
 def in_one_group(table: Table, question: Question, name: str) -> tuple[Table, Question]:
-    """Return all rows as one group, if none is asked for."""
+    """Return all rows as one group, if the question names none."""
     if question.group is not None or question.value is None:
         return table, question
     return replace(table, frame=table.frame.assign(**{SET: name})), replace(question, group=SET)
@@ -125,9 +125,9 @@ def _columns_of(table: Table, question: Question) -> tuple[Columns, list[str]]:
 
 
 def check_step_roles(table: Table, question: Question, columns: Columns) -> None:
-    """Refuse checkpoints of a run as runs: a store's parameters, and those of logged runs, are settings.
+    """Refuse checkpoints of a run as runs, unless the column is a parameter of a store or of logged runs.
 
-    So are the levels of a column, such as epochs, of which no run has two.
+    A column whose levels never occur twice in a run, such as epochs, passes as well.
     """
     frame, named = table.frame, [*columns.by, *columns.blocks, *([columns.seed] if columns.seed else [])]
     name = next((name for name in named if is_step(name)), None)
@@ -155,16 +155,16 @@ def check_step_roles(table: Table, question: Question, columns: Columns) -> None
     )
 
 
-# Words of metrics that may be 0.5 in one group and 50 in another without a change of unit.
+# Words in names of metrics that may be 0.5 in one group and 50 in another without a change of unit.
 _UNBOUNDED = set(
     "loss nll ppl perplexity mse rmse mae reward rewards return returns time seconds runtime duration "
     "latency memory energy cost fid elo fps throughput speedup".split()
 )
-_FACTOR = 50, 200  # of the medians of per cent and shares
+_FACTOR = 50, 200  # ratio of the medians of per cent and shares
 
 
 def _check_units(tidy: pd.DataFrame, columns: Columns) -> list[str]:
-    """Refuse shares in one group and per cent in another; note what may be it."""
+    """Refuse shares in one group and per cent in another; note cases that may be that."""
     is_share = metric_of(columns.value).full_scale is not None
     is_unbounded = not is_share and bool(set(plain_name(columns.value).split("_")) & _UNBOUNDED)
     notes = []
@@ -188,7 +188,7 @@ def _check_units(tidy: pd.DataFrame, columns: Columns) -> list[str]:
 
 
 def _identical_groups(tidy: pd.DataFrame, columns: Columns) -> list[str]:
-    """Note groups of one stratum whose runs have the same values."""
+    """Note groups of one stratum whose runs have identical values."""
     seen: dict[tuple[object, ...], str] = {}
     notes = []
     for (stratum, name), runs in tidy.groupby(["stratum", "group"], sort=False):
@@ -206,7 +206,7 @@ def _few(notes: list[str]) -> list[str]:
 
 
 def _seed(table: Table, question: Question) -> tuple[str | None, list[str]]:
-    """Return the column with the seed, which `seed` finds by its other names too, and notes on it."""
+    """Return the column with the seed, also found by its usual names, and notes on it."""
     frame, seed = table.frame, question.seed
     if seed is None:
         return None, ["No seed: every row counts as an independent run."]
@@ -240,7 +240,7 @@ def _fold_notes(seed: str) -> list[str]:
 def one_row_per_run(
     table: Table, question: Question, columns: Columns, better: str | None
 ) -> tuple[Table, list[str]]:
-    """Take the row of each run with its last step or best value, if that is asked for.
+    """Keep the row with the last step, or the best value, of each run, if that is asked for.
 
     `better` is the direction of the best; by default the column's name decides.
     """
@@ -278,7 +278,7 @@ def one_row_per_run(
 
 
 def _check_steps(table: Table, question: Question, columns: Columns, column: str) -> list[str]:
-    """Refuse rows of several tasks, say, as steps of one run; note steps that occur twice."""
+    """Refuse rows that are not steps of one run, such as several tasks; note steps that occur twice."""
     frame = table.frame
     others = [name for name in frame.columns if name not in {*columns.run, columns.value, column}]
     within = pooled_factor(frame, columns.run, [name for name in others if not is_step(name)])
@@ -298,7 +298,7 @@ def _check_steps(table: Table, question: Question, columns: Columns, column: str
 
 
 def _best_rows(runs: Codes, order: NDArray[np.float64], ties: bool) -> NDArray[np.bool_]:
-    """Return (rows,) whether a row has the highest `order` of its run; of `ties` all rows, or the first.
+    """Return (rows,) bool: each run's row with the highest `order`, the first one or with `ties` all of them.
 
     A run without a value, whose `order` is -inf in all rows, keeps one row.
     """
@@ -316,7 +316,7 @@ def _tidy(table: Table, columns: Columns, values: "pd.Series[float]") -> pd.Data
     if columns.seed and not columns.paired:
         codes = combined(frame, [columns.seed, columns.group])
     failed = labels(frame["collapsed"]).map(_truth) if "collapsed" in frame.columns else False
-    # Runs of a store have a folder, and the score of a guess.
+    # Runs of a store have a folder, and the score of a constant guess.
     source = {"folder": "folder"} | ({"chance": "majority"} if columns.value == "accuracy" else {})
     if f"chance.{columns.value}" in frame.columns:
         source["chance"] = f"chance.{columns.value}"
@@ -344,10 +344,10 @@ def _truth(label: str) -> bool:
 
 
 def _without_value(tidy: pd.DataFrame, table: Table, columns: Columns) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of runs that crashed, and notes on all rows without a value; blank lines are no runs.
+    """Return the rows of runs that crashed, and notes on all rows without a value; blank lines are not runs.
 
-    A run has crashed if no row has its value. A store's run without one has either failed, or is finished,
-    and its study did not ask for the value.
+    A run crashed if none of its rows has a value. A store's run without a value either failed or finished
+    without being asked for it.
     """
     empty = tidy["value"].isna()
     cells = table.frame.loc[empty.to_numpy(), [*columns.run]]
@@ -372,7 +372,7 @@ def _without_value(tidy: pd.DataFrame, table: Table, columns: Columns) -> tuple[
 
 
 def _named(rows: pd.DataFrame, table: Table, columns: Columns) -> str:
-    """Name rows by their numbers; those of a store, which nobody has seen, by cell and seed."""
+    """Name rows by their numbers; those of a store, which have no visible numbers, by cell and seed."""
     if table.store is None:
         return row_numbers(rows["row"])
     names = []
@@ -395,7 +395,7 @@ def _check_labels(tidy: pd.DataFrame, table: Table, question: Question, columns:
 
 
 def _check_repeats(tidy: pd.DataFrame, table: Table, question: Question, columns: Columns) -> None:
-    """Refuse two rows of one run; say which column distinguishes them, and the command with it."""
+    """Refuse two rows of one run; name the column that distinguishes them, and the command with it."""
     same = tidy.loc[tidy.duplicated(_RUN, keep=False)]
     if columns.seed is None or same.empty:
         return
@@ -418,7 +418,7 @@ def _check_repeats(tidy: pd.DataFrame, table: Table, question: Question, columns
 
 
 def _check_pooled(table: Table, question: Question, columns: Columns) -> list[str]:
-    """Refuse levels of a dataset or a task as seeds."""
+    """Refuse to count levels of a dataset or a task as seeds."""
     if table.store is not None:
         return []
     frame, cell = table.frame, (*columns.by, columns.group, *columns.blocks)
@@ -448,7 +448,7 @@ def _check_pooled(table: Table, question: Question, columns: Columns) -> list[st
 def _check_single_rows(
     table: Table, question: Question, columns: Columns, cell: Sequence[str], others: Sequence[str]
 ) -> list[str]:
-    """Refuse datasets, of which each group has one row, as seeds."""
+    """Refuse to count datasets, of which each group has one row, as seeds."""
     frame = table.frame
     recurs = columns.seed is not None and frame[columns.seed].nunique() < len(frame)
     free = [name for name in others if not seed_names([name])]
@@ -465,7 +465,7 @@ def _check_single_rows(
 
 
 def check_same_seed(table: Table, question: Question, columns: Columns) -> None:
-    """Refuse rows of several datasets, or steps, as runs that repeat a seed; a counter of repeats may be."""
+    """Refuse rows of several datasets, or steps, as repeats of a seed; a counter of repeats may be meant."""
     frame, run = table.frame, [name for name in columns.run if name != columns.value]
     others = [name for name in frame.columns if name not in {*run, question.value} and not seed_names([name])]
     runs = combined(frame, run).max()
@@ -490,7 +490,7 @@ def _counts_up(column: "pd.Series[Any]") -> bool:
 
 
 def with_baseline(runs: RunTable, question: Question) -> RunTable:
-    """Set the baseline: as named, one of two levels, or none if all levels are compared with each other."""
+    """Set the baseline: the named one, one of two levels, or none if all levels are compared."""
     columns = runs.columns
     groups = [str(name) for name in coded(runs.frame["group"])[1]]
     crashed = runs.crashed.groupby("group", sort=False)
@@ -535,7 +535,7 @@ def with_baseline(runs: RunTable, question: Question) -> RunTable:
 
 
 def _check_strata(runs: RunTable, question: Question) -> None:
-    """Refuse strata none of which has two groups: the groups' levels are nested in those of `by`."""
+    """Refuse `by` if no stratum has two groups: the groups' levels are then nested in those of `by`."""
     columns, baseline = runs.columns, question.baseline
     if not columns.by:
         return
@@ -575,7 +575,7 @@ def missing_seeds(runs: RunTable) -> list[str]:
 
 
 def check_number(table: Table, question: Question) -> None:
-    """Refuse more comparisons of all levels with all others than anyone can read, before any work."""
+    """Refuse more pairwise comparisons than anyone can read, before any work."""
     group = str(question.group)
     codes, groups = coded(table.frame[group])
     if question.baseline is not None or len(groups) < 3:
@@ -591,7 +591,7 @@ def check_number(table: Table, question: Question) -> None:
         )
 
 
-# What to type instead: the question that a table can answer, from one that it cannot
+# What to type instead: suggest a question that the table can answer
 
 _VALUES = set("value score result reward return returns performance metric".split())
 _GROUPS = set(
@@ -602,7 +602,7 @@ _MOST_LEVELS = 50
 
 
 def unnamed(table: Table, question: Question) -> str:
-    """Say which of value and group is to be named, what there is, and the whole command."""
+    """Describe which of value and group must be named, the candidates, and the whole command."""
     what = {"value": "the column with the results", "group": "the column whose levels are compared"}
     lacking = [f"{what[name]} with --{name}" for name in what if getattr(question, name) is None]
     there = f"{table.name} has {listed(table.frame.columns)}"
@@ -612,7 +612,7 @@ def unnamed(table: Table, question: Question) -> str:
 
 
 def proposal(table: Table, question: Question) -> Question | None:
-    """Return the question with the columns that it lacks, by their names and levels; None if none fit."""
+    """Return the question with the missing columns, chosen by their names and levels; None if none fit."""
     frame = table.frame
     taken = {*question.block, *question.by, question.last, question.best, question.metric_column}
     free = [name for name in frame.columns if name not in taken]
@@ -640,7 +640,7 @@ def proposal(table: Table, question: Question) -> Question | None:
 
 
 def groups_in(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Return columns for the group, the best first: by its name, words before numbers, then few levels."""
+    """Return candidates for the group, best first: by name, words before numbers, then few levels."""
     seeds = set(seed_names(names))
     fit = [
         name
@@ -661,7 +661,7 @@ def _rank_as_group(frame: pd.DataFrame, name: str) -> tuple[bool, bool, bool, bo
 
 
 def _refuse_as_metric(table: Table, question: Question) -> None:
-    """Say what to type if the value is no column, but a metric of a long or a wide table."""
+    """Suggest a command if the value is not a column but a metric of a long or a wide table."""
     frame, value = table.frame, str(question.value)
     if named := metric_columns(frame, value):
         after = replace(question, metric_column=named[0])
@@ -675,7 +675,7 @@ def _refuse_as_metric(table: Table, question: Question) -> None:
 
 
 def told_apart(table: Table, question: Question, columns: Columns) -> Question:
-    """Add what else distinguishes rows of one run to the question: `by`, `last`, a metric's column."""
+    """Add to the question what else distinguishes rows of one run: `by`, `last`, a metric's column."""
     frame = table.frame
     others = [name for name in frame.columns if name not in {*columns.run, columns.value}]
     if question.last is not None or question.best is not None:
@@ -703,7 +703,7 @@ def told_apart(table: Table, question: Question, columns: Columns) -> Question:
     new = [name for name in question.by if name not in columns.by]
     if question.group != SET or not new:
         return question
-    # Sets of runs are compared: one of the columns names their groups.
+    # If sets of runs are compared, one of the columns names their groups.
     group = min(new, key=lambda name: _rank_as_group(frame, name))
     return replace(question, group=group, by=tuple(name for name in question.by if name != group))
 
@@ -719,7 +719,7 @@ _ADVICE = {
 
 
 def advice(table: Table, before: Question, after: Question) -> str:
-    """Say what one question has that another lacks, and the command: `Dataset has 8 levels; use --by ...`."""
+    """Describe what `after` has that `before` lacks, and the command: `Dataset has 8 levels; use --by`."""
     if after == before:
         return ""
     parts = []

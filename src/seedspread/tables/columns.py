@@ -1,4 +1,4 @@
-"""What columns contain (levels, numbers), what they are for, by their names; and `RunTable`, checked rows."""
+"""Columns: their levels and numbers, their roles by name; and `RunTable`, checked rows."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from seedspread.tables.question import TableError, listed, row_numbers
 Codes = NDArray[np.intp]
 Names = NDArray[np.object_]
 
-# Comparisons of all levels with each other: nobody reads more, and adjustment leaves nothing of them.
+# Comparisons of all levels with each other: nobody reads more, and none would survive adjustment.
 MOST_PAIRS = 2_000
 
 # Names of the seed, from the surest to the least sure.
@@ -28,9 +28,9 @@ SEEDS = (
 
 
 def coded(column: "pd.Series[Any]") -> tuple[Codes, Names]:
-    """Return (rows,) a code for each cell's level, in the order of the table, and the levels as text.
+    """Return (rows,) the code of each cell's level, in the order of the table, and the levels as text.
 
-    1 and 1.0 are one level; what is missing is empty.
+    1 and 1.0 are one level; a missing value is an empty text.
     """
     codes, levels = pd.factorize(column, use_na_sentinel=False)
     texts = ["" if level is pd.NA else level_name(level) for level in levels]
@@ -44,7 +44,7 @@ def labels(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def combined(frame: pd.DataFrame, names: Sequence[str]) -> Codes:
-    """Return (rows,) a code for each combination of the columns' levels, in the order of the table."""
+    """Return (rows,) the code of each combination of the columns' levels, in the order of the table."""
     codes = np.zeros(len(frame), np.intp)
     for name in names:
         own, levels = coded(frame[name])
@@ -61,9 +61,9 @@ def levels_in(frame: pd.DataFrame, names: Sequence[str]) -> "pd.Series[Any]":
 
 
 EMPTY = {"", "nan", "na", "n/a", "n.a.", "#n/a", "null", "none", "<na>", "-", "--", "—", "–"}
-# Beyond this, squares and products of squares leave the range of floating point.
+# Squares of larger numbers, multiplied, overflow.
 _LARGEST = 1e60
-# A number in any way of writing it.
+# A number in any notation.
 WRITTEN = re.compile(r"[+\-−]?(?:[\d.,\s'’]*\d[\d.,]*(?:e[+-]?\d+)?|inf)\s*%?")
 _END = r"(?:e[+-]?\d+)?"
 NUMBER = re.compile(rf"[+-]?(?:\d+\.?\d*|\.\d+){_END}", re.IGNORECASE)
@@ -76,7 +76,7 @@ _GAPS = re.compile(r"(?<=\d)[\u00a0\u202f '’](?=\d{3}(?!\d))")
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column's numbers, NaN where a cell is empty; whether they had per cent signs."""
+    """A column's numbers, NaN where a cell is empty, and whether they had per cent signs."""
 
     values: "pd.Series[float]"
     per_cent: bool = False
@@ -95,18 +95,18 @@ def is_filled(column: "pd.Series[Any]") -> "pd.Series[bool]":
 
 
 def numeric(column: "pd.Series[Any]") -> "pd.Series[float]":
-    """Return numbers as programs write them; NaN for all else."""
+    """Return numbers as programs write them; NaN for everything else."""
     try:
         return pd.to_numeric(column, errors="coerce").astype(float)
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # an integer too large for a float
         return pd.to_numeric(column.astype(str), errors="coerce").astype(float)
 
 
 def numbers_in(column: "pd.Series[Any]", name: str, decimal_comma: bool = False) -> Numbers:
-    """Return the numbers of a column, whose index counts its rows; refuse what is no number and not empty.
+    """Return the numbers of a column; refuse cells that are neither a number nor empty.
 
-    Cells that are no numbers as they stand are read as people write them. With `decimal_comma`, of a table
-    with another delimiter, `1,234` is 1.234 unless other cells disagree.
+    The index counts rows, for messages. Cells are first read as programs write numbers, then as people do.
+    With `decimal_comma`, `1,234` is 1.234 unless other cells disagree.
     """
     rows, column = column.index, column.reset_index(drop=True)  # a wide table's rows hold several runs
     values = numeric(column).replace([np.inf, -np.inf], np.nan)
@@ -146,12 +146,12 @@ def numbers_in(column: "pd.Series[Any]", name: str, decimal_comma: bool = False)
 def _without_commas(
     text: "pd.Series[str]", has_points: bool, name: str, decimal_comma: bool, rows: "pd.Index[Any]"
 ) -> tuple["pd.Series[str]", tuple[str, ...]]:
-    """Rewrite cells with commas as a program would, once it is clear what a comma means in the column."""
+    """Rewrite cells with commas as a program would, once the meaning of a comma in the column is clear."""
     groups = text.str.fullmatch(_GROUPS)  # 1,234 may be either
     decimals = (text.str.fullmatch(_COMMA) & ~groups) | text.str.fullmatch(_POINTS_AND_COMMA)
     thousands = text.str.fullmatch(_COMMAS_AND_POINT) | (groups & (text.str.count(",") > 1))
     if not (groups | decimals | thousands).all():
-        return text, ()  # some are no numbers in any way
+        return text, ()  # some are not numbers in any notation
     if decimals.any() and (thousands.any() or has_points):
         raise TableError(
             f"{name!r} has a decimal comma in {row_numbers(rows[text.index[decimals]])} and decimal points "
@@ -169,7 +169,7 @@ def _without_commas(
     )
 
 
-# Names of a seed after those with the word in them, the surest first.
+# Names of a seed that do not contain that word, the surest first.
 _RUNS = (
     "run run_id run_number run_index run_idx run_name run_no run_nr trial trial_id trial_number rep reps "
     "replicate replication repetition repeat repeats fold cv_fold fold_id"
@@ -179,7 +179,7 @@ _STEPS = set(
     "step steps timestep timesteps iteration iterations iter iters epoch epochs update updates frame frames "
     "episode episodes seen".split()
 )
-# What may follow a step's name, and what makes a setting of it: `env_frames_M`, `warmup_steps`.
+# What may follow a step's name, and what makes it a setting instead: `env_frames_M`, `warmup_steps`.
 _UNITS = set("m k mio million millions thousand thousands idx index number no nr num count 1e6 1e3".split())
 _SETTINGS = set("n num max warmup per decay every accumulation best final early stop stopped".split())
 STRATA = set("dataset datasets data task tasks env environment env_id game benchmark domain problem".split())
@@ -197,7 +197,7 @@ _FEW = 1000
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column is what; `baseline` is None where all levels are compared with each other."""
+    """The role of each column; `baseline` is None if all levels are compared with each other."""
 
     value: str
     group: str
@@ -216,17 +216,17 @@ class Columns:
 class RunTable:
     """A checked table: columns value, group, block, seed, seed_name, stratum, failed, row; one row per run.
 
-    A stratum, and a block, is a tuple with the level of each of its factors.
+    A stratum, and a block, is a tuple of levels, one for each of its factors.
     """
 
-    # Those columns; runs of a store have folder and chance as well, logged items a file as folder.
+    # Runs of a store also have the columns folder and chance; logged items have a file as folder.
     frame: pd.DataFrame
-    columns: Columns  # which column of the source is what
+    columns: Columns  # the roles of the source's columns
     source: str
     notes: tuple[str, ...]  # on what was found, and what was left out
-    store: str | None = None  # the folder of the runs, if they are those of a store
+    store: str | None = None  # the folder of the runs, if they come from a store
     per_cent: bool = False  # whether the values had per cent signs
-    better: Better | None = None  # which direction is better, if the source records it
+    better: Better | None = None  # the better direction, if the source records it
     # The rows of runs without a value, which are not in `frame`.
     crashed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["stratum", "group", "seed"]))
 
@@ -245,7 +245,7 @@ class RunTable:
 
 
 def plain_name(name: str) -> str:
-    """Return one spelling, `random_seed`, of `RandomSeed`, `random-seed` and `Random Seed`."""
+    """Return one spelling, `random_seed`, for `RandomSeed`, `random-seed` and `Random Seed`."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"[^a-z0-9]+", "_", parted.lower()).strip("_")
 
@@ -300,7 +300,7 @@ def find_seed(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
 
 
 def baseline_of(levels: Sequence[str]) -> str:
-    """Return the level with a word such as baseline or control in it, else the first."""
+    """Return the level whose name contains a word such as baseline or control, else the first."""
     named = [level for level in levels if set(plain_name(level).split("_")) & _BASELINES]
     return named[0] if len(named) == 1 else levels[0]
 
@@ -315,7 +315,7 @@ def is_numeric(column: "pd.Series[Any]") -> bool:
 
 
 def is_factor(column: "pd.Series[Any]") -> bool:
-    """Return whether a column has levels that recur, as those of a design do."""
+    """Return whether a column has recurring levels, as a factor of a design does."""
     levels = column.nunique()
     if not 2 <= levels <= len(column) // 2:
         return False
@@ -325,7 +325,7 @@ def is_factor(column: "pd.Series[Any]") -> bool:
 def distinguishing(frame: pd.DataFrame, run: Sequence[str], others: Sequence[str]) -> list[str]:
     """Return the fewest columns of `others` that distinguish rows of one run; none if they cannot.
 
-    A run that was logged twice may leave a tenth of the rows that share their run with another.
+    Runs that were logged twice are tolerated: up to a tenth of the rows may still share their run.
     """
     found: list[str] = []
     enough: list[str] = []
@@ -347,8 +347,8 @@ def distinguishing(frame: pd.DataFrame, run: Sequence[str], others: Sequence[str
 def pooled_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str]) -> str | None:
     """Return a column, such as the dataset, whose levels would be pooled as if they were seeds, if any.
 
-    It splits every cell into the same levels of several rows each. Numbers are levels of a design only if
-    each stands equally often in every cell.
+    It splits every cell into the same levels, with several rows each. Numbers are levels of a design only
+    if each occurs equally often in every cell.
     """
     cells = combined(frame, cell)
     for name in others:
@@ -366,7 +366,7 @@ def pooled_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str
 
 
 def nesting_factor(frame: pd.DataFrame, group: str, others: Sequence[str]) -> str | None:
-    """Return a column, such as the dataset, to one level of which each group belongs, and several to one."""
+    """Return a column, such as the dataset, in whose levels the groups are nested, several in one."""
     groups = int(combined(frame, [group]).max()) + 1
     for name in others:
         levels = int(combined(frame, [name]).max()) + 1
@@ -376,9 +376,9 @@ def nesting_factor(frame: pd.DataFrame, group: str, others: Sequence[str]) -> st
 
 
 def single_row_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence[str]) -> str | None:
-    """Return a column of which each cell has nearly every level, and each of them once, if any.
+    """Return a column of which each cell has nearly every level, and each of these once, if any.
 
-    It is the seed by another name, or a dataset that would pass for one.
+    It is the seed under another name, or a dataset that would be taken for one.
     """
     cells = combined(frame, cell)
     many = int(cells.max()) + 1
@@ -394,5 +394,5 @@ def single_row_factor(frame: pd.DataFrame, cell: Sequence[str], others: Sequence
 
 
 def is_aside(name: str) -> bool:
-    """Return whether a column is a result, or a circumstance of a run."""
+    """Return whether a column is a result, or incidental to the run."""
     return bool(set(plain_name(name).split("_")) & _CIRCUMSTANCES) or is_metric_name(name)

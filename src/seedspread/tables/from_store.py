@@ -1,4 +1,4 @@
-"""The rows of a table from a store: the runs of its studies, or all runs."""
+"""Table rows from a store: the runs of its studies, or all runs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,8 +38,8 @@ def read_runs(
 def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence[str]) -> "pd.DataFrame":
     """Return one row per cell and seed that has ended: metrics, parameters, levels of the cell, the study.
 
-    A run that ended with an error of its own has no metric, and counts as collapsed. One that cannot be read
-    is an error, and every other must have the metrics. The column `folder` is where an audit finds a run's
+    A run that ended with an error of its own has no metric, and counts as collapsed. A run that cannot be
+    read, or lacks a metric, is an error. An audit finds a run's predictions by the column `folder`.
     predictions.
     """
     rows = []
@@ -51,7 +51,7 @@ def study_runs(store: Store, studies: Sequence[RecordedStudy], metrics: Sequence
 
 
 def all_runs(store: Store, metrics: Sequence[str] = ()) -> "tuple[pd.DataFrame, tuple[str, ...]]":
-    """Return one row per run of a store that has ended, and a note on stale runs that are left out.
+    """Return one row per run of a store that has ended, and a note on outdated runs that are left out.
 
     A run that cannot be read is an error. Metrics that a run did not report come from its predictions.
     """
@@ -87,9 +87,9 @@ def crashed_rows(store: Store, study: RecordedStudy) -> list[dict[str, Any]]:
 
 
 def shared_runs(study: RecordedStudy) -> list[str]:
-    """Say which runs serve several cells: `7 runs of margin_type = subtract serve margin = 1, 2 alike`.
+    """Note runs that serve several cells: `7 runs of margin_type = subtract serve margin = 1, 2 alike`.
 
-    What differs between those cells makes no difference to the run, so it is computed once.
+    The factors in which those cells differ do not affect the run, so it is computed once.
     """
     users: dict[str, list[int]] = {}
     for place, cell in enumerate(study.cells):

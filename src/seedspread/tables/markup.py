@@ -1,4 +1,4 @@
-"""Tables as papers and READMEs have them: Markdown, LaTeX and HTML, with bold, footnote marks and ±."""
+"""Tables in papers and READMEs: Markdown, LaTeX and HTML, with bold, footnote marks and ±."""
 
 import io
 import re
@@ -15,7 +15,7 @@ _COLUMNS = re.compile(r"(\s*\[[^\]]*\])?(\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\}
 _RULES = re.compile(r"\\(toprule|midrule|bottomrule|hline|cmidrule|cline|addlinespace|specialrule|rowcolor)")
 _MULTIROW = re.compile(r"\\multirow(?:\[[^\]]*\])?\{(\d+)\}\{[^{}]*\}")
 _MULTICOLUMN = re.compile(r"\\multicolumn\{(\d+)\}\{[^{}]*\}")
-# What is no part of a cell: colors, citations, footnotes, marks.
+# Not part of a cell's content: colors, citations, footnotes, marks.
 _ASIDE = re.compile(
     r"\\(?:cellcolor|color|cite[a-z]*|footnote[a-z]*|textsuperscript|label|ref|vspace|hspace|rule)\*?"
     r"(?:\[[^\]]*\])?(?:\{[^{}]*\})*|<sup>.*?</sup>|\[\^[^\]]+\]|"
@@ -50,7 +50,7 @@ def _is_bare_latex(lines: list[str]) -> bool:
 
 
 def tables_in(text: str, name: str) -> list[pd.DataFrame]:
-    """Return every table of a text; the index counts lines, or rows where lines are not rows."""
+    """Return every table of a text; the index counts lines, or rows if lines are not rows."""
     if "<table" in text.lower():
         return _html(text, name)
     if bodies := list(_BODY.finditer(text)):
@@ -60,7 +60,7 @@ def tables_in(text: str, name: str) -> list[pd.DataFrame]:
 
 
 def _html(text: str, name: str) -> list[pd.DataFrame]:
-    """Read the tables, 0,53 as it stands, which pandas makes 53 by default; join headers of several rows."""
+    """Read the tables; 0,53 stays as it is (pandas would read 53), and headers of several rows are joined."""
     require_extra("html", f"reading {name}")
     try:
         found = pd.read_html(io.StringIO(text), thousands="'", keep_default_na=False)
@@ -113,7 +113,7 @@ def _latex(body: str, first_line: int) -> pd.DataFrame:
 
 
 def _spread(text: str) -> list[str]:
-    """Return the cells of a row; one over several columns is in each of them."""
+    """Return the cells of a row; a cell that spans several columns is repeated in each."""
     cells: list[str] = []
     for cell in re.split(r"(?<!\\)&", text):
         match = _MULTICOLUMN.search(cell)
@@ -134,7 +134,7 @@ def _fill_multirows(rows: list[list[str]]) -> None:
 def _frame(rows: "list[list[str]]", numbers: "range | tuple[int, ...] | list[int]") -> pd.DataFrame:
     cells = [[clean(cell) for cell in row] for row in rows]
     width = len(cells[0]) if cells else 0
-    # A title over all columns is no row.
+    # A title that spans all columns is not a row.
     kept = [k for k, row in enumerate(cells) if k and any(row) and (len(row) < 3 or len({*row}) > 1)]
     long = next((numbers[k] for k in kept if len(cells[k]) > width), None)
     if long is not None:
@@ -146,7 +146,7 @@ def _frame(rows: "list[list[str]]", numbers: "range | tuple[int, ...] | list[int
 
 
 def clean(cell: str) -> str:
-    """Return a cell's text without markup and footnote marks; `±` for every way of writing it."""
+    """Return a cell's text without markup and footnote marks, and with `±` in one spelling."""
     cell = _PLUS_MINUS.sub("±", _ASIDE.sub("", cell))
     before = None
     while before != cell:

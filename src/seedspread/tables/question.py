@@ -1,4 +1,4 @@
-"""What is asked of a table, as options of a command or arguments of a call; the error if it cannot be."""
+"""A question about a table: options of a command or arguments of a call; and its errors."""
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 from seedspread.errors import AdviceError, did_you_mean, in_terminal
 from seedspread.runs.levels import several
 
-# The group if whole sets of runs are compared: no table has such a column.
+# The group if whole sets of runs are compared; no table has a column of this name.
 SET = "set of runs"
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,11 +22,11 @@ class TableError(AdviceError):
 
 
 class ArgumentError(TableError, TypeError):
-    """A keyword argument that there is not."""
+    """An unknown keyword argument."""
 
 
 def with_known_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Answer a wrong keyword argument of a public function with the right ones."""
+    """List the valid keyword arguments of a public function if it is called with a wrong one."""
     given = signature(function).parameters.values()
     known = [p.name for p in given if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if any(p.kind == p.VAR_KEYWORD for p in given):
@@ -45,7 +45,7 @@ def with_known_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def listed(names: Iterable[object], most: int = 12) -> str:
-    """Return names one after the other, the first few of many."""
+    """Return names separated by commas, at most the first `most`."""
     every = [str(name) for name in names if name != SET]
     return ", ".join(every[:most]) + (f", ... ({len(every):,})" if len(every) > most else "")
 
@@ -58,7 +58,7 @@ def row_numbers(rows: Iterable[int]) -> str:
 def check_options(
     level: float, chance: float | None = None, test_size: int | None = None, equivalence: float = 2.0
 ) -> None:
-    """Refuse numbers that no question can mean."""
+    """Refuse numbers that make no sense in any question."""
     if not 1 < equivalence < inf:
         raise TableError(f"equivalence must be a factor above 1, such as 2; got {equivalence:g}")
     if not 0.5 <= level < 1:
@@ -83,9 +83,9 @@ class Rows(TypedDict, total=False):
         wide: pattern of the columns that hold a seed each, as in `seed_*`; `auto` finds them.
         metric_column: the column of a long table that names the metric: `value` is one of its levels.
         sheet: of an Excel file, or the number of a table in a text; the first by default.
-        paired: whether a seed that two groups share makes a pair; not between two codebases, say.
+        paired: whether a seed that two groups share makes a pair; False between two codebases, say.
         steps: whether a column such as `epochs` may count steps of a run; False if it is a setting of runs.
-        command: the command that asks, for error messages that show what to type.
+        command: the command in use, for error messages that show what to type.
     """
 
     at: str
@@ -102,7 +102,7 @@ class Rows(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Question:
-    """Which column is what, and the row selection (see `Rows`)."""
+    """The roles of the columns, and the row selection (see `Rows`)."""
 
     value: str | None = None  # the column with one number per run
     group: str | None = None  # the column whose levels are compared
@@ -138,7 +138,7 @@ class Question:
 
     @property
     def shapes(self) -> bool:
-        """Whether rows or columns are to be chosen."""
+        """True if rows or columns must be selected first."""
         return bool(self.where or self.last or self.best or self.wide or self.metric_column)
 
     def asked(self) -> list[tuple[str, str]]:

@@ -49,7 +49,7 @@ Source = str | Path | pd.DataFrame | Collected | Mapping[str, Any] | Sequence[Ma
 
 MOST_BYTES = 1 << 30
 _MOST_CELLS, _MOST_SHEET_CELLS = 200_000_000, 20_000_000
-# Of an Excel file's XML, which takes openpyxl about 5 s per million tags; a number in a cell has four.
+# Limits for an Excel file's XML: openpyxl takes about 5 s per million tags, and a number has four.
 _MOST_SHEET_BYTES, _MOST_TAGS = 256 << 20, 4_000_000
 _EXCEL = (".xlsx", ".xlsm")
 FRAME = "a DataFrame"
@@ -61,17 +61,17 @@ class Table:
     """A table as it was read, before it is checked."""
 
     frame: pd.DataFrame  # the cells; its index counts the rows as an editor shows them
-    name: str  # what to call it in messages
+    name: str  # its name in messages
     notes: tuple[str, ...] = ()  # on how it was read
-    path: str | None = None  # as the user named it; None of a DataFrame
-    store: str | None = None  # the folder of the runs, if they are those of a store
+    path: str | None = None  # as the user named it; None for a DataFrame
+    store: str | None = None  # the folder of the runs, if they come from a store
     decimal_comma: bool = False  # whether a comma in a number is a decimal one unless other cells disagree
-    better: Better | None = None  # which direction of the value is better, if the source records it
+    better: Better | None = None  # the better direction of the value, if the source records it
     has_run_rows: bool = False  # whether each row is known to be a run, so that no column counts its steps
 
 
 def is_table(source: "str | Path") -> bool:
-    """Return whether `read_table` finds a file or another tool's logs there, not a store of runs."""
+    """Return whether `source` is a file or another tool's logs, as opposed to a store of runs."""
     path = Path(source)
     return path.is_file() or (not is_store(path) and is_source(source))
 
@@ -79,8 +79,8 @@ def is_table(source: "str | Path") -> bool:
 def read_table(source: Source, question: Question, better: Better | None = None) -> Table:
     """Return the table in a file, a folder of runs, a DataFrame, or whatever `collect` reads or returned.
 
-    Runs of a store and of `collect` are read with the value that the question names, and its step; `better`
-    is the direction of the best step.
+    Runs of a store and of `collect` are read with the question's value, and its step; `better`
+    is the better direction when choosing a step.
     """
     if isinstance(source, Collected):
         table = replace(_of_frame(source.table), better=source.declared, has_run_rows=True)
@@ -98,12 +98,12 @@ def read_table(source: Source, question: Question, better: Better | None = None)
 
 
 def as_frame(source: Any) -> pd.DataFrame:
-    """Return the rows of a table in memory: of pandas, polars, xarray, pyarrow, or columns by name."""
+    """Return the rows of a table in memory: from pandas, polars, xarray, pyarrow, or columns by name."""
     frame, kind = source, type(source).__name__
     try:
         if isinstance(source, pd.Series):
             frame = source.to_frame(source.name or "value")
-        elif hasattr(source, "to_dataframe"):  # xarray: a Dataset is a mapping, too
+        elif hasattr(source, "to_dataframe"):  # xarray; a Dataset is also a mapping
             named = {} if isinstance(source, Mapping) else {"name": source.name or "value"}
             frame = source.to_dataframe(**named)
         elif isinstance(source, Mapping | list | tuple):
@@ -124,7 +124,7 @@ def as_frame(source: Any) -> pd.DataFrame:
 
 
 def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame whose index, if it has a name or texts, is among its columns."""
+    """Return the frame with its index among its columns, if that has a name or contains texts."""
     if isinstance(frame.columns, pd.MultiIndex):
         flat = ["_".join(str(part) for part in name if str(part)) for name in frame.columns]
         frame = frame.set_axis(flat, axis=1)
@@ -154,7 +154,7 @@ def _plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def _numbered(frame: pd.DataFrame, first: int = 2) -> pd.DataFrame:
-    """Count the rows from `first`, make the names of columns text, and their cells plain."""
+    """Number the rows from `first`, and make the names of columns text and their cells plain."""
     frame = _with_index(frame)
     frame = frame.set_axis([str(c).strip() for c in frame.columns], axis=1)
     if frame.columns.is_unique:
@@ -163,7 +163,7 @@ def _numbered(frame: pd.DataFrame, first: int = 2) -> pd.DataFrame:
 
 
 def _of_frame(frame: pd.DataFrame) -> Table:
-    """Return the table; its rows are runs of a store if the column `folder` says so."""
+    """Return the table; its rows are runs of a store if its column `folder` points to them."""
     numbered = _numbered(frame)
     folders = numbered["folder"].dropna() if list(numbered.columns).count("folder") == 1 else ()
     store = store_of(dict.fromkeys(map(str, folders)))
@@ -189,7 +189,7 @@ def _of_path(source: "str | Path", question: Question, better: Better | None) ->
     if path.is_file() and (records := _json_records(path, question)) is not None:
         return Table(_numbered(records, 1), str(source), path=str(source))
     if path.is_file() and question.shapes and path.suffix.lower() == ".csv":
-        return _of_file(path, question.sheet)  # it may be the log of a tool, but its rows are chosen here
+        return _of_file(path, question.sheet)  # it may be a tool's log, but the question selects its rows
     if not (path.is_dir() and is_store(path)) and is_source(source):
         _check_nested(path)
         return _of_logs(source, question, better)
@@ -216,7 +216,7 @@ def _of_logs(source: "str | Path", question: Question, better: Better | None) ->
     except SourceError as error:
         if question.value is not None:
             raise
-        said = str(error).replace("with metric;", "with --metric;")  # as Python names it
+        said = str(error).replace("with metric;", "with --metric;")  # the option's name on the command line
         raise TableError(said.replace("--metric", "--value")) from None
     table = Table(_numbered(collected.table), str(source), audit_notes(collected), str(source))
     return replace(table, better=collected.declared, has_run_rows=True)
@@ -242,13 +242,13 @@ def _of_file(path: Path, sheet: str | None) -> Table:
         raise
     except Exception as error:  # openpyxl and pyarrow check little, so a damaged file may raise anything
         if isinstance(error, OSError) and error.filename is not None:
-            raise  # the system refused it
+            raise  # refused by the system
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(f"{path} cannot be read as a table: {why}") from None
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    """Read the file if its metadata says that it is not too large: equal rows take no space in it."""
+    """Read the file if its metadata shows that it is not too large: equal rows take no space in it."""
     require_extra("parquet", f"reading {path}")
     from pyarrow import parquet  # noqa: PLC0415 - not in the base
 
@@ -264,7 +264,7 @@ def _parquet(path: Path) -> pd.DataFrame:
 def _json_records(path: Path, question: Question) -> pd.DataFrame | None:
     """Return a JSON file that is a plain table: flat records, or columns; None for logs and configs of runs.
 
-    Records that count steps are the log of a run, which `collect` reads, unless rows are to be chosen.
+    Records that count steps are the log of a run, which `collect` reads, unless the question selects rows.
     """
     suffix = path.suffix.lower()
     if suffix not in (".json", ".jsonl", ".ndjson") or question.at != "last":
@@ -273,7 +273,7 @@ def _json_records(path: Path, question: Question) -> pd.DataFrame | None:
         content = read_json(path) if suffix == ".json" else read_json_lines(path)
     except UNREADABLE:
         return None
-    if isinstance(content, tuple):  # of lines, and a problem: a log may be cut
+    if isinstance(content, tuple):  # lines, and a problem: a log may be cut off
         content = [] if content[1] else content[0]
     if isinstance(content, dict):
         return _json_columns(content)
@@ -291,7 +291,7 @@ def _is_flat(record: object) -> bool:
 
 
 def _json_columns(content: dict[str, Any]) -> pd.DataFrame | None:
-    """Return columns of one length, some of them text: those of a log contain numbers only."""
+    """Return columns of equal length, some of them text: the columns of a log contain numbers only."""
     columns = [list(c.values()) if isinstance(c, dict) else c for c in content.values()]
     if len(columns) < 2 or not all(isinstance(column, list) and column for column in columns):
         return None
@@ -305,7 +305,7 @@ def _json_columns(content: dict[str, Any]) -> pd.DataFrame | None:
 
 @lru_cache(maxsize=1)
 def _piped(stream: TextIO) -> Path:
-    """Return a file with what is piped in, which can be read twice; it is removed when the program ends."""
+    """Copy standard input to a file, which can be read twice; it is removed when the program ends."""
     if stream.isatty():
         raise TableError("nothing is piped in; write cat table.md | seedspread audit -")
     data = stream.buffer.read()
@@ -328,7 +328,7 @@ _LARGEST_MARKUP = 8 << 20
 
 
 def _marked_up(path: Path, sheet: str | None) -> Table | None:
-    """Return the table of a text in Markdown, LaTeX or HTML; None if it has none, as other texts."""
+    """Return the table of a text in Markdown, LaTeX or HTML; None if it contains none."""
     if path.suffix.lower() in (".csv", ".tsv", ".gz") or path.stat().st_size > _LARGEST_MARKUP:
         return None
     text = path.read_bytes().decode("utf-8-sig", errors="replace")
@@ -357,7 +357,7 @@ _SEPARATORS = (",", ";", "\t", "|")
 def _text(path: Path) -> Table:
     """Read cells as text, with the numbers of their lines as index.
 
-    Values stay text until they are asked for: what is not a number can then be named by its row.
+    Values stay text until they are needed: one that is not a number can then be reported with its row.
     """
     content = _content(path)
     encoding = next((name for bom, name in _BOMS.items() if content.startswith(bom)), "utf-8")
@@ -366,7 +366,7 @@ def _text(path: Path) -> Table:
         raise ValueError("it holds binary data")
     lines = text.splitlines()
     if len(content) >= _SAMPLE and len(lines) > 1:
-        lines.pop()  # it may be cut
+        lines.pop()  # the last line may be cut off
     skipped = next((n for n, line in enumerate(lines) if line.strip()[:1] not in ("", "#")), len(lines))
     if skipped == len(lines):
         raise ValueError("it has no text")
@@ -380,14 +380,14 @@ def _text(path: Path) -> Table:
         frame = _parsed(content, "cp1252", separator, skipped)
         notes = ("It is not UTF-8; read as Windows-1252.",)
     frame.index = pd.RangeIndex(2 + skipped, 2 + skipped + len(frame))
-    there = set(frame.columns)  # pandas calls the second of two columns x by the name x.1
+    there = set(frame.columns)  # pandas renames the second of two columns x to x.1
     plain = [(name.rpartition(".")[0], name, name in lines[skipped]) for name in frame.columns]
     frame.columns = [(base if base in there and not given else name).strip() for base, name, given in plain]
     return Table(_without_empty(frame), str(path), notes, str(path), decimal_comma=separator != ",")
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a text, unpacked; refuse more than `MOST_BYTES`: a small archive may hold them."""
+    """Return the bytes of a text, unpacked; refuse more than `MOST_BYTES`, which a small archive may hide."""
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
         pieces = iter(partial(file.read, _PIECE), b"")
         content = b"".join(islice(pieces, MOST_BYTES // _PIECE + 1))
@@ -408,7 +408,7 @@ def _separator(lines: list[str], name: str) -> str | None:
     if _columns(lines, best) > 1:
         return best
     if used := [separator for separator in candidates if separator in lines[0]]:
-        return used[0]  # lines of unequal length, which reading names
+        return used[0]  # lines of unequal length, which the parser will report
     return r"\s+" if len(lines[0].split()) > 1 else None
 
 
@@ -449,7 +449,7 @@ def _without_empty(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _excel(path: Path, sheet: str | None) -> Table:
-    """Read the cells of a sheet below its first row that has two, rows counted as Excel does."""
+    """Read the cells of a sheet from its first row with two cells, numbering rows as Excel does."""
     if path.suffix.lower() == ".xls":
         raise TableError(f"{path} is of the old Excel format; save it as .xlsx or .csv")
     require_extra("excel", f"reading {path.name}")
@@ -470,7 +470,7 @@ def _excel(path: Path, sheet: str | None) -> Table:
 
 
 def _check_unpacked_size(path: Path) -> None:
-    """Refuse an archive of a few kilobytes with any number of cells, shared texts or other XML."""
+    """Refuse an archive of a few kilobytes that unpacks to too many cells, shared texts or other XML."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()

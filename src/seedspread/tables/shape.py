@@ -1,4 +1,4 @@
-"""`--where`, `--metric-column` and `--wide`: choose rows, or turn columns of seeds into rows."""
+"""`--where`, `--metric-column` and `--wide`: select rows, or turn columns of seeds into rows."""
 
 import operator
 import re
@@ -37,7 +37,7 @@ _EXAMPLE = "write --where 'step == 4000', with ==, !=, <, <=, >, >= or in (a, b)
 
 @dataclass(frozen=True)
 class Condition:
-    """A column, an operator, and the levels with which its cells are compared."""
+    """A column, an operator, and the levels that its cells are compared with."""
 
     column: str
     sign: str
@@ -51,7 +51,7 @@ class Condition:
                 which = f"column {self.column!r}" if NUMBER.fullmatch(level) else repr(level)
                 raise TableError(f"--where: {self.sign} compares numbers, and {which} is none; use == or in")
             return np.asarray(_ORDER[self.sign](numbers.to_numpy(), float(level)))
-        # 4e6 and 4000000 are one number, as 1 and 1.0 are one level.
+        # 4e6 and 4000000 are the same number, just as 1 and 1.0 are the same level.
         given = {float(level) for level in self.levels if NUMBER.fullmatch(level)}
         texts = set(labels(pd.Series(self.levels)))
         met = labels(column).isin(texts).to_numpy() | numeric(column).isin(given).to_numpy()
@@ -59,13 +59,13 @@ class Condition:
 
 
 def quoted(name: str) -> str:
-    """Return a column or level as a condition has it: in backquotes unless it is one plain word."""
+    """Return a column or level as written in a condition: in backquotes unless it is one plain word."""
     is_word = re.fullmatch(r"[^\s\"'`=!<>(),]+", name) and name not in ("in", "and", "not")
     return name if is_word else f"`{name}`"
 
 
 def rows_where(frame: pd.DataFrame, wheres: Sequence[str], name: str) -> pd.DataFrame:
-    """Return the rows that meet every condition; `name` is that of the table, for the messages."""
+    """Return the rows that meet every condition; `name` is the table's name in messages."""
     for where in wheres:
         for condition in conditions(where):
             require(condition.column, frame.columns, f"--where: {name}")
@@ -80,7 +80,7 @@ def rows_where(frame: pd.DataFrame, wheres: Sequence[str], name: str) -> pd.Data
 
 
 def _check_levels(condition: Condition, column: "pd.Series[Any]", where: str) -> None:
-    """Refuse a level that the column has not, beside others that it has: it is mistyped."""
+    """Refuse a level that the column lacks if it has others: it is probably mistyped."""
     if condition.sign in _ORDER or condition.sign == "==":
         return
     for level in condition.levels:
@@ -93,7 +93,7 @@ def _check_levels(condition: Condition, column: "pd.Series[Any]", where: str) ->
 
 
 def conditions(where: str) -> list[Condition]:
-    """Parse a text such as `a == 1 and b in (x, y)`, of which nothing is evaluated; all must be true."""
+    """Parse a text such as `a == 1 and b in (x, y)` without evaluating it; all conditions must be true."""
     tokens, place = [], 0
     while place < len(where.rstrip()):
         match = _TOKENS.match(where, place)
@@ -128,7 +128,7 @@ def _condition(tokens: list[str], where: str) -> Condition:
 
 
 def _joined(tokens: list[str]) -> str:
-    """Return words with a blank between them, without their quotation marks."""
+    """Return words joined by spaces, without their quotation marks."""
     return " ".join(token[1:-1] if token[0] in "\"'`" else token for token in tokens)
 
 
@@ -153,7 +153,7 @@ _SEED_COLUMN = re.compile(
 
 
 def shaped(table: Table, question: Question) -> tuple[Table, Question]:
-    """Return the table with the rows and columns that are asked for; a wide table's value gets its name."""
+    """Return the table with the selected rows and columns; in a wide table, the value gets its name."""
     frame = rows_where(table.frame, question.where, table.name)
     if question.metric_column is not None and question.wide is not None:
         raise TableError("give --metric-column or --wide, not both")
@@ -166,7 +166,7 @@ def shaped(table: Table, question: Question) -> tuple[Table, Question]:
 
 
 def metric_columns(frame: pd.DataFrame, value: str) -> list[str]:
-    """Return columns of a long table that have `value` as a level; what is called a metric first."""
+    """Return columns of a long table that have `value` as a level; those with a usual name first."""
     found = [
         name
         for name in frame.columns
@@ -180,7 +180,7 @@ def is_metric_column(name: str) -> bool:
 
 
 def _one_metric(frame: pd.DataFrame, question: Question, name: str) -> pd.DataFrame:
-    """Return the rows of a long table for the metric `question.value`, its numbers in a column so called."""
+    """Return a long table's rows for the metric `question.value`, its numbers in a column of that name."""
     column, value = str(question.metric_column), question.value
     require(column, frame.columns, name)
     levels = list(coded(frame[column])[1])
@@ -203,7 +203,7 @@ def _one_metric(frame: pd.DataFrame, question: Question, name: str) -> pd.DataFr
 
 
 def _seed_columns(frame: pd.DataFrame, question: Question, name: str) -> dict[str, str]:
-    """Return the columns of a wide table that hold a seed each, and the seeds' names."""
+    """Return the columns of a wide table that contain one seed each, and the seeds' names."""
     others = {question.group, *question.block, *question.by}
     if question.wide != "auto":
         pattern = re.compile(translate(str(question.wide)))
@@ -227,9 +227,9 @@ def _seed_columns(frame: pd.DataFrame, question: Question, name: str) -> dict[st
 
 
 def wide_stems(frame: pd.DataFrame, taken: "set[str | None]") -> dict[str, list[str]]:
-    """Return columns of numbers whose names differ in a number at the end, by what precedes it.
+    """Return columns of numbers whose names differ in a number at the end, by the part before it.
 
-    Without a word such as seed the numbers must count up: top1 and top5 are two metrics.
+    Without a word such as seed, the numbers must be consecutive: top1 and top5 are two metrics.
     """
     stems: dict[str, dict[str, int]] = {}
     sure = set()

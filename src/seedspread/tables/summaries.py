@@ -1,4 +1,4 @@
-"""Means and sds in place of runs: cells such as `28.7 ± 4.8`, or a column of means beside one of sds."""
+"""Means and sds in place of runs: cells such as `28.7 ± 4.8`, or a column of means next to one of sds."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from seedspread.tables.read import Table
 
 _N = r"[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _CELL = re.compile(rf"(?P<mean>{_N})\s*%?\s*(?:±\s*(?P<sd>{_N})|\(\s*±?\s*(?P<inside>{_N})\s*%?\s*\))\s*%?")
-_LONGEST = 8  # longer figures are a computer's, not a paper's
+_LONGEST = 8  # a number with more digits comes from a computer, not a paper
 _MEANS = {"mean", "means", "avg", "average", "mu"}
 _SDS = {"std", "sd", "stdev", "stddev", "se", "sem", "stderr", "sigma", "sds", "stds"}
 _SES = {"se", "sem", "stderr"}
@@ -40,7 +40,7 @@ class Published:
 def as_published(text: str, n: int, name: str = "", sd_is: str = "sd") -> Published:
     """Return the mean and sd in a text such as `0.291±0.047`; refuse anything else.
 
-    What stands behind ± is an `sd` (n - 1), a `population` sd (with n) or the `se` of the mean.
+    `sd_is` is what follows ±: an `sd` (n - 1), a `population` sd (with n) or the `se` of the mean.
     """
     if sd_is not in ("sd", "se", "population"):
         raise TableError(f"--sd-is must be sd, se or population; got {sd_is!r}")
@@ -73,7 +73,7 @@ def mean_and_sd(text: str) -> tuple[float, float, float] | None:
 
 
 def summary_columns(frame: pd.DataFrame) -> dict[str, tuple[str, str | None]]:
-    """Return the values of which a table has means and sds: their column, and that of the sd if apart."""
+    """Return the values of which a table has means and sds: their column, and that of the sd if separate."""
     found: dict[str, tuple[str, str | None]] = {}
     for name in frame.columns:
         texts = () if pd.api.types.is_numeric_dtype(frame[name]) else frame[name].head(100)
@@ -100,7 +100,7 @@ def is_standard_error(column: str | None) -> bool:
 
 
 def refuse_summaries(table: Table, question: Question) -> None:
-    """Refuse means and sds as runs; a run may have an sd of its own, over episodes say, and then a seed."""
+    """Refuse means and sds as runs, unless rows have a seed: a run may have its own sd, over episodes say."""
     frame = table.frame
     found = summary_columns(frame)
     own = {k: v for k, v in found.items() if question.value in (None, *v)}
@@ -121,7 +121,7 @@ def refuse_summaries(table: Table, question: Question) -> None:
 
 
 def counts_in(frame: pd.DataFrame, n: "int | str", name: str) -> list[int]:
-    """Return the number of seeds of each row: one for all, or those of a column."""
+    """Return the number of seeds of each row: one number for all, or those in a column."""
     if isinstance(n, int) or str(n).strip().isdigit():
         return [int(n)] * len(frame)
     if n not in frame.columns:

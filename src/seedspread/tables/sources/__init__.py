@@ -1,1 +1,1 @@
-"""Results that other tools have written, read into one table: one row per run."""
+"""Results of other tools, read into one table with one row per run."""

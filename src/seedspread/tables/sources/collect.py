@@ -45,7 +45,7 @@ from seedspread.tables.sources.run import (
 )
 from seedspread.tables.sources.trackers import MlflowReader, OptunaReader
 
-# The surest sign first: Hydra jobs may contain Lightning logs, and anything may contain JSON.
+# The surest first: Hydra jobs may contain Lightning logs, and anything may contain JSON.
 READERS: tuple[Reader, ...] = (
     MlflowReader(), OptunaReader(), HydraReader(), LightningReader(), TensorBoardReader(),
     WandbReader(), JsonReader(),
@@ -70,7 +70,7 @@ class Collected:
         constant: parameters that are the same in every run.
         better: the direction by which the best was taken; None if the best was not asked for.
         declared: the direction that the source itself records for the first metric, if any. An audit of a
-            `Collected` goes by it; one of its `table` goes by the column's name.
+            `Collected` uses it; an audit of its `table` infers the direction from the column's name.
     """
 
     table: pd.DataFrame
@@ -173,7 +173,7 @@ def collect(
 
 
 def _early_ends(rows: "Sequence[_Row]", when: "At", seed: str | None) -> list[str]:
-    """Note the runs whose last step is not that of other seeds: they may have crashed."""
+    """Note the runs that stop before the last step of other seeds: they may have crashed."""
     stepped = [(row, row.step) for row in rows if row.step is not None]
     ends: dict[str, float] = {}
     for row, step in stepped:
@@ -194,7 +194,7 @@ def _early_ends(rows: "Sequence[_Row]", when: "At", seed: str | None) -> list[st
 
 
 def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str]]:
-    """Return the reader for what lies there, and the other kinds that it could be."""
+    """Return the reader for a place, and the other kinds that it could be."""
     kinds = [reader.kind for reader in READERS]
     if kind is not None and kind not in kinds:
         hint = did_you_mean(kind, kinds)
@@ -209,7 +209,7 @@ def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str
     found = [reader for reader in READERS if reader.recognizes(place)]
     if kind is not None:
         asked = next(reader for reader in READERS if reader.kind == kind)
-        # What stands behind an address cannot be seen from here.
+        # An address does not reveal what is behind it.
         if asked not in found and place.path is not None:
             looks = f"; it looks like {found[0].title}" if found else ""
             raise SourceError(f"{place.source} holds nothing of {asked.title}{looks}")
@@ -224,7 +224,7 @@ def find_reader(place: Place, kind: str | None = None) -> tuple[Reader, list[str
 
 
 def is_source(source: "str | Path") -> bool:
-    """Return whether logs of another tool lie there, not only a plain table or a store of runs."""
+    """Return whether logs of another tool are there, not only a plain table or a store of runs."""
     place = Place.of(source)
     if place.path is not None and (not place.path.exists() or has_begun(place.path)):
         return False
@@ -232,7 +232,7 @@ def is_source(source: "str | Path") -> bool:
 
 
 def _direction(metric: str, better: Better | None, runs: Sequence[CollectedRun]) -> tuple[Better, str]:
-    """Return which direction is better, and what decided it."""
+    """Return the better direction, and how it was determined."""
     if better is not None:
         return better, "the option"
     declared = {run.better[metric] for run in runs if metric in run.better}
@@ -252,7 +252,7 @@ def _first(unread: Sequence[Unread]) -> str:
 
 @dataclass(frozen=True)
 class At:
-    """Which point of a curve is a run's result: `last`, `best` or `step=N`."""
+    """The point of a curve that is a run's result: `last`, `best` or `step=N`."""
 
     word: str
     step: float | None = None
@@ -297,7 +297,7 @@ class At:
 
 @dataclass(frozen=True)
 class _Row:
-    """A run with its results; `parameters` are those that are no metric asked for."""
+    """A run with its results; `parameters` are those that are not requested metrics."""
 
     run: CollectedRun
     step: float | None
@@ -308,13 +308,13 @@ class _Row:
         return {name: value for name, value in self.run.parameters.items() if name not in self.values}
 
     def setting(self, seed: str | None) -> str:
-        """Return what it shares with runs of other seeds."""
+        """Return what distinguishes it from runs with other settings, seed aside."""
         own = sorted((k, str(v)) for k, v in self.parameters.items() if k != seed and not is_seed(k))
         return json.dumps([self.run.group, own])
 
 
 def _row(run: CollectedRun, metrics: Sequence[str], at: At, better: Better) -> _Row:
-    """Take the other metrics at the step of the first one's best; a ValueError says why there is none."""
+    """Take the other metrics at the best step of the first one; a ValueError explains why there is none."""
     first = curve_name(run, metrics[0])
     if first is None:
         raise ValueError(f"it has no {metrics[0]}")
@@ -336,7 +336,7 @@ def _row(run: CollectedRun, metrics: Sequence[str], at: At, better: Better) -> _
 
 
 def curve_name(run: CollectedRun, metric: str) -> str | None:
-    """Return a metric by its name, or by the last part of a dotted one if no other ends so."""
+    """Return a metric by its name, or by the last part of a dotted one if it is unambiguous."""
     if metric in run.curves:
         return metric
     ends = [name for name in run.curves if name.endswith(f".{metric}")]
@@ -344,7 +344,7 @@ def curve_name(run: CollectedRun, metric: str) -> str | None:
 
 
 def _check_metrics(runs: Sequence[CollectedRun], metrics: Sequence[str], source: str) -> None:
-    """Raise a `SourceError` with the names that there are unless some run has each metric asked for."""
+    """Raise a `SourceError` that lists the metrics, unless each requested one occurs in some run."""
     counts = Counter(name for run in runs for name in run.curves if not is_seed(name))
     parameters = {name for run in runs for name in run.parameters}
     names = sorted(counts, key=lambda name: (name in parameters, -counts[name], name))
@@ -390,7 +390,7 @@ def _table(
         columns["seed"] = _typed([own.get(seed) for own in parameters])
     names = [name for name in dict.fromkeys(k for own in parameters for k in own) if name != seed]
     levels = {name: {str(own.get(name)) for own in parameters} for name in names}
-    # What is left of names tells something only if it tells several runs from several others.
+    # The rest of a name is informative only if several runs share it and others do not.
     if STEM in levels and not 1 < len(levels[STEM]) < len(rows):
         names.remove(STEM)
     varying = [name for name in names if len(levels[name]) > 1]
@@ -408,7 +408,7 @@ def _table(
 
 
 def _typed(values: Sequence[Any]) -> "pd.Series[Any]":
-    """Return numbers if all are numbers or text that is exactly one, whole if all are whole; else text."""
+    """Return numbers if all are numbers or exact texts of numbers, as integers if all are; else text."""
     present = [value for value in values if value is not None]
     texts = [str(value) for value in present]
     if present and not any(isinstance(v, bool) for v in present) and all(_NUMBER.fullmatch(t) for t in texts):
@@ -419,7 +419,7 @@ def _typed(values: Sequence[Any]) -> "pd.Series[Any]":
 
 
 def summary(collected: Collected, metrics: Sequence[str], at: str) -> str:
-    """Return lines for a terminal: how many runs, which seed, what varies, what could not be read."""
+    """Return lines for a terminal: number of runs, seed, what varies, what could not be read."""
     table = collected.table
     what = f"{', '.join(metrics)} at {At.of(at)}"
     lines = [f"{count(len(table), 'run')} from {collected.title} ({collected.source}): {what}"]
@@ -465,7 +465,7 @@ def audit_notes(collected: Collected) -> tuple[str, ...]:
 
 
 def check_ending(path: Path) -> None:
-    """Refuse what cannot be written, before anything is read."""
+    """Refuse a file name with an unsupported ending, before anything is read."""
     if path.suffix not in (*_SEPARATORS, ".parquet"):
         raise SourceError(f"the table must end in .csv, .tsv or .parquet; got {path}")
     if path.suffix == ".parquet":
@@ -473,7 +473,7 @@ def check_ending(path: Path) -> None:
 
 
 def for_spreadsheets(collected: Collected) -> Collected:
-    """Return runs whose texts and names start no formula: they come from files that anyone may write."""
+    """Return runs whose texts and names start no spreadsheet formula: anyone may have written them."""
     cells = collected.table.map(lambda cell: without_formula(cell) if isinstance(cell, str) else cell)
     varying = tuple(map(without_formula, collected.varying))
     return replace(collected, table=cells.rename(columns=without_formula), varying=varying)

@@ -49,7 +49,7 @@ _METRICS = set("metrics results result summary scores".split())
 class JsonReader(Reader):
     """Files that hold an object, a list of objects, or one object per line.
 
-    The files of a folder that has a config file are one run; any other file is one, or holds several.
+    In a folder with a config file, all files are one run; any other file is one run, or contains several.
     """
 
     kind = "json"
@@ -113,7 +113,7 @@ def _curves_in(path: Path) -> Mapping[str, Curve]:
 
 
 def _json_file(place: Place, path: Path) -> Items:
-    """Yield the runs of a file without a config: of one run, the log of one or several, a list of runs."""
+    """Yield the runs of a file without a config: one run, a log of one or several, or a list of runs."""
     shown = place.relative(path)
     name = shown.removesuffix(path.suffix)
     try:
@@ -148,7 +148,7 @@ def _objects(content: object) -> list[dict[str, Any]]:
 
 
 def _run_from_object(name: str, content: Mapping[str, Any]) -> CollectedRun:
-    """Return the run in one object: `config` and `metrics` are that; of other numbers the name decides."""
+    """Return the run in one object, from `config` and `metrics`, or from its numbers by their names."""
     parameters: dict[str, Any] = {}
     curves: dict[str, Curve] = {}
     step_name = column([content], ("step", "global_step", "epoch"))
@@ -188,7 +188,7 @@ _FILES = (*_JSON, ".csv")
 
 
 class PatternReader(Reader):
-    """Every file whose path has a given form is a run; the names in braces are its parameters."""
+    """Every file whose path matches a pattern is a run; the names in braces are its parameters."""
 
     kind, title = "pattern", "files"
 
@@ -208,7 +208,7 @@ class PatternReader(Reader):
         self.pattern, self.suffix = pattern, Path(pattern).suffix
 
     def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Items:
-        """Yield a run per file; name those of the same ending whose paths have another form."""
+        """Yield a run per file; list files of the same ending whose paths do not match as unread."""
         if place.folder is None:
             raise SourceError(f"--pattern is about the files of a folder; {place.source} is none")
         files = [path for path in place.files if path.suffix == self.suffix]
@@ -268,7 +268,7 @@ class HydraReader(Reader):
             except UNREADABLE as error:
                 yield Unread(f"{name}/{_HYDRA}/{_CONFIG}", reason(error))
                 continue
-            # A choice such as `model=small` is in no value of the config.
+            # A choice such as `model=small` occurs in no value of the config.
             parameters = {**_overrides(job / _HYDRA / "overrides.yaml"), **config}
             run = _run_from_files(name, [p for p in files[job] if _EVENTS not in p.name], parameters)
             if folders := sorted({path.parent for path in files[job] if _EVENTS in path.name}):
@@ -282,7 +282,7 @@ class HydraReader(Reader):
 
 
 def _overrides(path: Path) -> dict[str, str]:
-    """Return the words of Hydra's command line by their keys; none if they cannot be read."""
+    """Return the overrides on Hydra's command line by key; none if they cannot be read."""
     try:
         lines = read_text(path).splitlines()
     except UNREADABLE:
@@ -343,7 +343,7 @@ _EVENTS = "tfevents"
 class TensorBoardReader(Reader):
     """A run is a folder with event files, which TensorBoard's own reader reads.
 
-    What `add_hparams` writes into a folder of its own belongs to the run above.
+    A subfolder written by `add_hparams` belongs to the run above it.
     """
 
     kind = "tensorboard"
@@ -393,7 +393,7 @@ def _event_run(place: Place, folder: Path) -> tuple[CollectedRun | Unread, bool]
 
 
 def _events(folder: Path) -> tuple[dict[str, Curve], dict[str, Any]]:
-    """Return the scalars of a folder as curves, and the parameters that the hparams plugin keeps there."""
+    """Return the scalars of a folder as curves, and the parameters that the hparams plugin stores there."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorboard").setLevel(logging.CRITICAL)
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
@@ -427,7 +427,7 @@ def _plugin(events: Any, name: str) -> dict[str, bytes]:
 
 
 def _protobuf_value(value: Any) -> object:
-    """Return the plain value; whole numbers, which are stored as floats, are whole again."""
+    """Return the plain value; whole numbers, which are stored as floats, become integers again."""
     field = value.WhichOneof("kind")
     if field == "number_value" and value.number_value == int(value.number_value):
         return int(value.number_value)
@@ -438,7 +438,7 @@ def _protobuf_value(value: Any) -> object:
 # Weights & Biases
 
 _BETWEEN, _OFFLINE = " - ", ".wandb"
-# Columns of the runs table that are about the site, not the run.
+# Columns of the runs table that describe the site, not the run.
 _ABOUT = set(
     "name|state|notes|user|created|runtime|sweep|updated|id|hostname|host|command|commit|github|_step|_runtime|"
     "_timestamp|_wandb|url|description|end time|start time|heartbeat at|gpu type|gpu count|python version|os|"
@@ -491,7 +491,7 @@ def which_export(names: Sequence[str]) -> Literal["runs", "wide"] | None:
 
 
 def _summary_row(row: Mapping[str, str], metrics: Sequence[str]) -> CollectedRun | Unread:
-    """Return the run of a row of the runs table, which has each metric's summary."""
+    """Return the run in a row of the runs table, which has each metric's summary."""
     cells = {key.lower(): cell for key, cell in row.items()}
     name = cells.get("name") or cells.get("id") or "?"
     if cells.get("state", "finished").lower() != "finished":
@@ -505,7 +505,7 @@ def _summary_row(row: Mapping[str, str], metrics: Sequence[str]) -> CollectedRun
 
 
 def _panel(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> Items:
-    """Yield the runs in columns such as `run - metric`, but those with the bounds of a drawn line."""
+    """Yield the runs in columns such as `run - metric`, except those with the bounds of a line."""
     axis = next(name for name in names if _BETWEEN not in name)
     runs: dict[str, dict[str, Curve]] = {}
     for name in names:

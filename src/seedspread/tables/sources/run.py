@@ -1,4 +1,4 @@
-"""What every source is read into: runs with parameters and curves; and files that anyone may have written.
+"""The common form of all sources: runs with parameters and curves; safe reading of untrusted files.
 
 Files are read within bounds, as plain values only.
 """
@@ -84,12 +84,12 @@ class Place:
 
     @property
     def links(self) -> int:
-        """Number of links that were passed over."""
+        """Number of links that were skipped."""
         return self._walked[1]
 
     @cached_property
     def tables(self) -> set[str]:
-        """The tables of an SQLite database; none of anything else."""
+        """The tables of an SQLite database; empty for anything else."""
         if self.file is None or not starts_with(self.file, _SQLITE):
             return set()
         try:
@@ -116,7 +116,7 @@ def starts_with(path: Path, start: bytes) -> bool:
 
 @contextmanager
 def copy_of(path: Path) -> Iterator[Path]:
-    """Copy a file, or an SQLite database, for a library that may write to what it opens, or migrate it."""
+    """Copy a file, or an SQLite database, for a library that may modify or migrate what it opens."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy.db"
         if not starts_with(path, _SQLITE):
@@ -133,13 +133,13 @@ def _open(path: Path) -> sqlite3.Connection:
 
 _LARGEST = {".yaml": 4 << 20, ".json": 128 << 20, ".csv": 512 << 20, ".jsonl": 512 << 20}
 _LONGEST_LINE = 300
-# What reading a damaged or foreign file may raise.
+# Exceptions that reading a damaged or foreign file may raise.
 UNREADABLE = (OSError, ValueError, RecursionError, csv.Error, yaml.YAMLError, MemoryError)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hide warnings of other libraries, about which a user of this one can do nothing."""
+    """Hide warnings of other libraries that users of this one can do nothing about."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -171,7 +171,7 @@ def read_text(path: Path) -> str:
 
 
 class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
-    """Loads plain values only: an object of any class is null, whatever its tag asks for."""
+    """Loads plain values only: an object of any class becomes null, whatever its tag."""
 
 
 _PlainLoader.add_multi_constructor("", lambda loader, suffix, node: None)
@@ -191,7 +191,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_json_lines(path: Path) -> tuple[list[dict[str, Any]], str]:
-    """Return the objects of a JSON-lines file, and what is wrong with the first line that has none."""
+    """Return the objects of a JSON-lines file, and a description of the first line that is not one."""
     rows, problem = [], ""
     for count, line in enumerate(read_text(path).splitlines(), 1):
         if not line.strip():
@@ -221,12 +221,12 @@ def header(path: Path) -> list[str]:
         return []
 
 
-# (step, value) in the order of writing; the step is None where the source has none.
+# (step, value) in the order of writing; the step is None if the source has none.
 Curve = list[tuple[float | None, float]]
 
 
 def clean(text: object) -> str:
-    """Return text from someone else's file for a terminal, with a question mark for what does not print."""
+    """Return text from someone else's file for a terminal; unprintable characters become question marks."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(text))
 
 
@@ -236,7 +236,7 @@ def count(number: int, word: str) -> str:
 
 
 class SourceError(AdviceError):
-    """A source cannot be read, or not as asked; the message may quote names from its files."""
+    """A source that cannot be read, or not in this way; the message may quote names from its files."""
 
     def __init__(self, message: str) -> None:
         super().__init__(clean(message))
@@ -253,11 +253,11 @@ class CollectedRun:
     """A run as its source has it."""
 
     name: str
-    parameters: Mapping[str, Any]  # by flat name
-    # Of each metric; one point where the source keeps no more, or no more was asked for.
+    parameters: Mapping[str, Any]  # by dotted name
+    # By metric; a single point if the source stores no more, or no more is needed.
     curves: Mapping[str, Curve]
     group: str = ""  # its experiment or study
-    # Which direction of a metric is better, where the source says so.
+    # The better direction by metric, if the source records it.
     better: Mapping[str, Better] = field(default_factory=dict)
 
 
@@ -265,17 +265,17 @@ class Reader:
     """One kind of source: subclass it, and add an instance to `READERS` in `collect.py`."""
 
     kind: ClassVar[str]  # its word on the command line
-    title: ClassVar[str]  # its name for people
-    looks_like: ClassVar[str]  # what such a source is, in the message about a place where there is none
-    group: ClassVar[str] = ""  # what it calls a set of runs, the name of a column; empty if it has none
+    title: ClassVar[str]  # its displayed name
+    looks_like: ClassVar[str]  # a description for the message if a place contains no such source
+    group: ClassVar[str] = ""  # its word for a set of runs, used as a column name; empty if it has none
 
     def recognizes(self, place: Place) -> bool:
         raise NotImplementedError
 
     def read(self, place: Place, metrics: Sequence[str], whole: bool) -> Iterable[CollectedRun | Unread]:
-        """Return its runs, oldest first where it knows times, and what cannot be read.
+        """Return its runs, oldest first if times are known, and what cannot be read.
 
-        Unless curves are needed as a whole, their last points are enough; so they are for other metrics.
+        `metrics` need whole curves if `whole`; otherwise, and for other metrics, last points are enough.
         """
         raise NotImplementedError
 
@@ -284,7 +284,7 @@ _MOST_VALUES = 20_000
 _DEEPEST = 50
 # The column for the rest of a name that parameters were read from.
 STEM = "stem"
-# Only the end of longer names is read; no file has one.
+# Only the end of longer names is parsed; no file name is that long.
 _LONGEST_NAME = 1000
 
 _SEED_IN_NAME = re.compile(r"(?:^|[^a-z])seed[-_ ]?(\d+)(?=$|\D)", re.IGNORECASE)
@@ -297,7 +297,7 @@ _PAIR = re.compile(
 def flat(values: Mapping[Any, Any]) -> dict[str, Any]:
     """Return nested values by dotted name; lists as JSON, null as the word None.
 
-    Aliases in YAML can make a small file unfold without end: beyond a bound it is a ValueError.
+    YAML aliases can make a small file expand without end: beyond a limit it is a ValueError.
     """
     left = _MOST_VALUES
 
@@ -328,7 +328,7 @@ def from_name(name: str) -> dict[str, str]:
     found: dict[str, str] = {}
     name = name[-_LONGEST_NAME:]
     for part in re.split(r"[/\\]", name):
-        # If commas separate the pairs, a value may contain any other sign.
+        # If commas separate the pairs, a value may contain any other character.
         for piece in part.split(","):
             key, equals, value = piece.strip().lstrip("+").partition("=")
             if equals and "," in part and "=" not in value and re.fullmatch(r"[A-Za-z][\w.@-]*", key):
@@ -341,7 +341,7 @@ def from_name(name: str) -> dict[str, str]:
 
 
 def stem_of(name: str) -> str:
-    """Return the parts of a run's path that are no `key=value`, seed or version: `adam` of `adam/seed3`."""
+    """Return the parts of a run's path that are not `key=value`, seed or version: `adam` of `adam/seed3`."""
     parts = []
     for part in re.split(r"[/\\]", name[-_LONGEST_NAME:]):
         rest = _SEED_IN_NAME.sub("", _PAIR.sub("", part)).strip("-_, ")
@@ -351,7 +351,7 @@ def stem_of(name: str) -> str:
 
 
 def with_name(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Add the parameters that only the run's name contains; then the rest of the name is one as well."""
+    """Add parameters that only the run's name contains, and the rest of that name as one more."""
     known = {last_part(key) for key in parameters}
     told = {k: v for k, v in from_name(name).items() if last_part(k) not in known}
     if any(is_seed(key) for key in parameters):
@@ -360,7 +360,7 @@ def with_name(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def with_path(parameters: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """As `with_name`, for a run in a folder, whose name always counts: related runs share a folder."""
+    """Like `with_name`, for a run in a folder, whose name always counts: related runs share a folder."""
     return {STEM: stem_of(path), **with_name(parameters, path)}
 
 
@@ -381,14 +381,14 @@ def find_seed(rows: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def may_be_parameter(name: str, value: object) -> bool:
-    """Return whether an unmarked value may be a parameter, not a metric, by its name and value."""
+    """Return whether a value of unknown role may be a parameter, not a metric, by its name and value."""
     if isinstance(value, str) and value.startswith("[") and "." in value:
-        return False  # a list of numbers that are not whole is a curve
+        return False  # a list of non-integers is a curve
     return is_seed(name) or number(value) is None or not is_metric_name(name)
 
 
 def number(value: object) -> float | None:
-    """Return a number given as one or as text, NaN and infinities included; None for anything else."""
+    """Return a number given as such or as text, NaN and infinities included; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -403,7 +403,7 @@ def number(value: object) -> float | None:
 
 
 Row = Mapping[str, Any]
-# The surest first: an epoch is a step where nothing finer is logged.
+# The surest first: an epoch is a step if nothing finer is logged.
 _STEPS = (
     "step", "_step", "global_step", "trainer/global_step", "timestep", "timesteps", "total_timesteps",
     "time/total_timesteps", "num_timesteps", "env_step", "env_steps", "env_frames", "frames", "iteration",
@@ -413,7 +413,7 @@ _RUN_NAMES = ("run_id", "run id", "run", "run_name", "run name", "name", "id")
 
 
 def column(rows: Sequence[Row], names: Sequence[str]) -> str | None:
-    """Return the first of these names that any row has, whatever its case."""
+    """Return the first of these names that occurs in any row, ignoring case."""
     have = {key.lower(): key for row in rows[:1000] for key in row if isinstance(key, str)}
     return next((have[name] for name in names if name in have), None)
 
@@ -423,7 +423,7 @@ def step_column(rows: Sequence[Row]) -> str | None:
 
 
 def run_from_log(name: str, rows: Sequence[Row]) -> CollectedRun:
-    """Return the run that logged these rows over steps; what does not change over them is a parameter."""
+    """Return the run that logged these rows over steps; values that never change are parameters."""
     rows = [flat(row) for row in rows]
     step = step_column(rows)
     curves: dict[str, Curve] = {}
@@ -447,7 +447,7 @@ def run_from_log(name: str, rows: Sequence[Row]) -> CollectedRun:
 def split_runs(rows: Sequence[Row], name: str) -> list[tuple[str, list[Row]]]:
     """Return the rows of each run, by the column that names a run, or by the seed.
 
-    Without a column that counts steps every row is a run.
+    Without a column that counts steps, every row is a run.
     """
     step, by = step_column(rows), column(rows, _RUN_NAMES)
     if step is None:
@@ -464,7 +464,7 @@ def split_runs(rows: Sequence[Row], name: str) -> list[tuple[str, list[Row]]]:
 
 
 def _check_steps(rows: Sequence[Row], step: str, by: str | None) -> None:
-    """Rows may share a step if they log different things; many rows that do not are several runs."""
+    """Refuse many rows with the same step that log the same things: these are several runs."""
     seen: set[tuple[Any, str]] = set()
     repeats = 0
     for row in rows:

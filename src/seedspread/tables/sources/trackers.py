@@ -1,4 +1,4 @@
-"""MLflow and Optuna, each through its own client: runs of a folder, a database, a journal or a server."""
+"""MLflow and Optuna, each through its own client: runs in a folder, a database, a journal or a server."""
 
 import logging
 import os
@@ -35,7 +35,7 @@ _PAGE = 1000
 
 
 class MlflowReader(Reader):
-    """Every run of every experiment that is not deleted; unfinished and failed ones are listed as unread."""
+    """Every run of every experiment that is not deleted; unfinished and failed runs are listed as unread."""
 
     kind = "mlflow"
     title = "MLflow"
@@ -59,7 +59,7 @@ class MlflowReader(Reader):
 
 
 def _address(place: Place, copies: ExitStack) -> str:
-    """Return what MLflow calls a place; of a database, a copy that `copies` removes."""
+    """Return MLflow's address of a place; for a database, of a copy that `copies` removes."""
     if place.path is None:
         return place.source
     if place.folder is not None:
@@ -68,11 +68,11 @@ def _address(place: Place, copies: ExitStack) -> str:
 
 
 def connect(uri: str) -> "MlflowClient":
-    """Return MLflow's client, without log messages; it reads folders only if it is told to."""
+    """Return MLflow's client, with logging silenced and reading of folders enabled."""
     require_extra("mlflow", "MLflow")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-    # A wrong address would take minutes.
+    # Without this, a wrong address would take minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     from mlflow import MlflowClient  # noqa: PLC0415
 
@@ -84,7 +84,7 @@ def connect(uri: str) -> "MlflowClient":
 
 @contextmanager
 def _one_line(source: str) -> Iterator[None]:
-    """Turn what MLflow raises into an error of one line."""
+    """Turn any error of MLflow into an error of one line."""
     try:
         yield
     except SourceError:
@@ -108,7 +108,7 @@ def _collected(client: "MlflowClient", run: "Run", group: str, whole: Sequence[s
 
 
 def _pages(search: Any, **options: Any) -> Iterator[Any]:
-    """Yield everything that a search of MLflow finds, page by page."""
+    """Yield everything that an MLflow search finds, page by page."""
     token = None
     while True:
         page = search(max_results=_PAGE, page_token=token, **options)
@@ -122,7 +122,7 @@ _JOURNAL = b'{"op_code":'
 
 
 class OptunaReader(Reader):
-    """A run is a trial, whose number is no seed; trials that are not complete are listed as unread."""
+    """A run is a trial, whose number is not a seed; incomplete trials are listed as unread."""
 
     kind = "optuna"
     title = "Optuna"
@@ -158,7 +158,7 @@ def _storage(place: Place) -> Iterator[Any]:
             with copy_of(place.path) as copy:
                 journal = None if place.tables else JournalFileBackend(str(copy))
                 yield optuna.storages.JournalStorage(journal) if journal else f"sqlite:///{copy}"
-    except Exception as error:  # each storage has errors of its own, and a damaged file any
+    except Exception as error:  # each storage has its own errors, and a damaged file may raise any
         raise SourceError(f"Optuna cannot read {place.source}: {reason(error)}") from error
     finally:
         optuna.logging.set_verbosity(verbosity)
