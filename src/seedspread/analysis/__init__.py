@@ -1,1 +1,1 @@
-"""The question: audit, compare, components, seeds. Joins a table with the statistics and words the answer."""
+"""The questions: audit, compare, components, seeds, gate. Applies statistics to tables and words answers."""

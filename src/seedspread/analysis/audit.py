@@ -38,7 +38,7 @@ from seedspread.tables.read import Source
 
 @dataclass(frozen=True)
 class Comparer:
-    """What all comparisons of an audit share; see `audit`."""
+    """Settings that all comparisons of an audit share; see `audit`."""
 
     metric: Metric
     level: float
@@ -47,10 +47,10 @@ class Comparer:
     equivalence: float = 2.0
     looks: InterimLook | None = None
     by: tuple[str, ...] = ()
-    brief: bool = False  # leave out what is not in the overview: there are very many comparisons, or seeds
+    brief: bool = False  # leave out everything beyond the overview, if comparisons or seeds are very many
 
     def failing(self, pair: Pair) -> tuple[Better, float | None, float | None]:
-        """Return what tells failed runs: the better direction, what chance scores, and the full scale."""
+        """Return how to recognize failed runs: the better direction, the chance score, and the full scale."""
         chances = (c for c in (self.chance, pair.baseline.chance, self.metric.chance) if c is not None)
         return self.metric.better, next(chances, None), self.metric.full_scale
 
@@ -69,7 +69,7 @@ class Comparer:
         )
 
     def compare(self, every: Pair, judged: Judged, family: int) -> Comparison:
-        """Return all of a comparison; `judged` is its headline's verdict among the `family` of all."""
+        """Return the full comparison; `judged` is its headline's verdict, out of a `family` of that size."""
         pair, headline = self.successful(every), judged.headline
         group, baseline = groups = pair.group, pair.baseline
         twins = tuple(t for t in map(same_seed_runs, groups) if t is not None)
@@ -150,7 +150,7 @@ def _not_tested(key: str, name: str, note: str) -> TestResult:
     return TestResult(key, name, "spread", "", "", note=note)
 
 
-# Why there is no test of the spread, and why there is an F test.
+# Notes: no test of the spread, and only an F test.
 _SINGLE = "a group has a single seed: it counts for the means, and has no variance over seeds"
 _POOLED = "the classical figure: every run counted as independent"
 _NO_JACKKNIFE = _not_tested("seed_jackknife", "seed jackknife (Miller)", _SINGLE)
@@ -176,9 +176,9 @@ def _paired_correlation(group: Group, baseline: Group) -> float | None:
 def _detectable(
     group: Group, baseline: Group, pairs: int, twins: tuple[SameSeedRuns, ...], alpha: float
 ) -> float | None:
-    """By the headline itself, on normal values; rounded, since it is simulated.
+    """Return the ratio that the headline detects for normal values, rounded since it is simulated.
 
-    Pairs count as uncorrelated, since nobody knew their correlation beforehand; twins as alike as they are.
+    Pairs count as uncorrelated, as their correlation is unknown in advance; same-seed runs as they are.
     """
     seeds = max(len(group.seed_codes), FEWEST_SEEDS), max(len(baseline.seed_codes), FEWEST_SEEDS)
     blocks = max(len(group.cells), len(baseline.cells))
@@ -262,7 +262,7 @@ def audit(
         top = metric.full_scale or 1.0
         chance = None if chance is None else float(on_scale(np.array(chance), scale, top))
         runs, metric = rescaled(runs, metric, scale)
-    if runs.store is not None and runs.predictions is not None:  # which may record more looks
+    if runs.store is not None and runs.predictions is not None:  # the store may record more looks
         look, told = looks_at(Path(runs.store), runs.predictions.astype(str), look)
         runs = replace(runs, notes=(*runs.notes, *told))
     return audit_runs(runs, Comparer(metric, level, chance, test_size, equivalence, look), judged_with)
@@ -275,7 +275,7 @@ def audit_runs(
     *,
     over_strata: bool = True,
 ) -> AuditResult:
-    """The audit of runs that were checked; with averages over datasets if they are a sample of such."""
+    """Return the audit of checked runs, with averages over datasets if these are a sample of datasets."""
     comparisons, estimates, notes = _comparisons(runs, comparer, judged_with or {})
     strips, columns = strips_of(runs), runs.columns
     means = forests(comparisons, comparer.level, strips, estimates) if over_strata else ()
@@ -307,7 +307,7 @@ def audit_runs(
 def metric_of_runs(
     runs: RunTable, metric: Metric | None, better: Better | None, *, accuracies: bool
 ) -> tuple[Metric, list[str]]:
-    """The metric, and a note if its direction was told from its name."""
+    """Return the metric, and a note if its direction was inferred from its name."""
     better, value = better or runs.better, runs.columns.value
     if metric is None and runs.store is not None:
         metric = studies.declared_metric(Store(runs.store), value)
@@ -319,7 +319,7 @@ def metric_of_runs(
 
 
 def rescaled(runs: RunTable, metric: Metric, scale: Scale) -> tuple[RunTable, Metric]:
-    """Return the runs with their values on another scale, and the metric that those are."""
+    """Return the runs with their values on another scale, and the metric of those values."""
     values, top = runs.frame["value"].to_numpy(float), metric.full_scale
     if scale == "logit" and top is None:
         raise TableError(
@@ -342,7 +342,7 @@ def rescaled(runs: RunTable, metric: Metric, scale: Scale) -> tuple[RunTable, Me
 def _comparisons(
     runs: RunTable, comparer: Comparer, judged_with: Mapping[Levels, Comparison]
 ) -> tuple[list[Comparison], list[LogRatioEstimate | None], list[str]]:
-    """Every comparison, judged together, its estimate, and a line on each stratum that has none."""
+    """Return the comparisons, judged together, their estimates, and a line on each stratum without any."""
     pairs, columns = list(compared_pairs(runs)), runs.columns
     versus = columns.baseline or "other"
     if not pairs:
@@ -375,7 +375,7 @@ def _comparisons(
 def judge_pairs(
     runs: RunTable, pairs: Sequence[Pair], comparer: Comparer
 ) -> list[tuple[Judged, LogRatioEstimate | None]]:
-    """Judge comparisons that are asked together, on their successful runs, with doubts; and the estimates."""
+    """Judge comparisons that are asked together, on successful runs, with doubts; return estimates too."""
     kept, level = [comparer.successful(pair) for pair in pairs], comparer.level
     shared = comparer.equivalence, comparer.looks
     found = headlines([(pair.group, pair.baseline) for pair in kept], level, *shared)
@@ -410,7 +410,7 @@ def take_look(
 
 
 def why_stop(spec: studies.SequentialSpec, found: tuple[Comparison, ...], seeds: int) -> str:
-    """Why a study ends at a look of so many seeds; empty if it goes on."""
+    """Return why a study ends at a look with this number of seeds; empty if it goes on."""
     if spec.precision is not None:
         ends = [c.headline.shown_interval for c in found]
         if all(i is not None and i.low > 0 and sqrt(i.high / i.low) <= spec.precision for i in ends):
@@ -424,7 +424,7 @@ def _looked(c: Comparison) -> studies.LookComparison:
     interval = c.headline.shown_interval
     low, high = (None, None) if interval is None else (interval.low, interval.high)
     numbers = (c.headline.ratio, low, high, c.p_adjusted, c.paired_correlation)
-    ratio, low, high, p, correlation = (  # as JSON can have them
+    ratio, low, high, p, correlation = (  # as JSON allows them
         None if x is None or not isfinite(x) else float(x) for x in numbers
     )
     return studies.LookComparison(c.title, ratio, low, high, p, word=c.word, correlation=correlation)

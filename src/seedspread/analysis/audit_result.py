@@ -1,4 +1,4 @@
-"""The result of an audit, comparison by comparison: it holds its values and prints itself."""
+"""The result of an audit, comparison by comparison: it contains its values and prints itself."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -38,7 +38,7 @@ _ON_A_SCREEN = 10
 class Comparison(Versus, display.Result):
     """One group vs its baseline, within one dataset."""
 
-    stratum: Levels  # the level of each factor in `by`, such as the dataset; empty where there is one only
+    stratum: Levels  # the level of each factor in `by`, such as the dataset; empty without `by`
     group: str
     baseline: str
     cells: tuple[Summary, ...]  # every group and block
@@ -49,25 +49,25 @@ class Comparison(Versus, display.Result):
     seeds: tuple[int, int]  # how many seeds group and baseline have
     paired_correlation: float | None  # of the seed means; None unless at least three seeds are shared
     floors: tuple[TestSetNoise, ...]  # test-set noise per group, if it can be had
-    detectable: float | None  # the smallest ratio above 1 that so many seeds detect with power 0.8
+    detectable: float | None  # the smallest ratio above 1 that this number of seeds detects with power 0.8
     p_adjusted: float | None  # the headline's p, adjusted over all comparisons of the audit (Bonferroni)
     warnings: tuple[str, ...]
     word: Word = "CAN'T TELL"  # the verdict
-    # A seed, two clusters or a scale without which the verdict would be another.
+    # Reasons for which the verdict could be different: a seed, two clusters or a scale.
     doubts: tuple[Doubt, ...] = ()
-    # How often runs fail, and how much the others spread; None if none fails.
+    # Failure rates, and the spread of successful runs; None if no run fails.
     failures: FailureModel | None = None
-    means: Estimate | None = None  # their difference, group minus baseline; None in a brief audit
+    means: Estimate | None = None  # difference of means, group minus baseline; None in a brief audit
     better: Better = "higher"  # the direction in which values are better
     net: Estimate | None = None  # the variance ratio on an infinite test set, if predictions are known
     factor: str = ""  # the column that `group` and `baseline` are levels of
     by: tuple[str, ...] = ()
-    family: int = 1  # number of comparisons it was judged with, itself among them
+    family: int = 1  # number of comparisons judged together, including this one
     testing: Callable[[], tuple[TestResult, ...]] = field(default=tuple, repr=False, compare=False)
 
     @cached_property
     def tests(self) -> tuple[TestResult, ...]:
-        """Every test: only the details show them, and they take as long as all the rest."""
+        """Every test, computed on demand: only details show them, and they take as long as all the rest."""
         return self.testing()
 
     @property
@@ -103,19 +103,19 @@ class Comparison(Versus, display.Result):
         }
 
     def page(self, width: int | None = None, details: bool = True, explain: bool = False) -> Iterator[Block]:
-        """Yield the answer and every test; with `explain` the reasons and what each assumes."""
+        """Yield the answer and every test; with `explain`, also why each was used and what it assumes."""
         yield Heading(self.title)
         yield Answer.of(self.word, words.claim(self), words.figures(self))
         yield from self.details(explain)
 
     def details(self, explain: bool) -> Iterator[Block]:
-        """Yield what `--details` adds to the answer."""
+        """Yield the part that `--details` adds to the answer."""
         yield from words.detail_lines(self)
         yield from display.test_tables(self)
         yield from words.explanations(self) if explain else ()
 
     def chart(self) -> Chart:
-        """The ratio by every method that has an interval."""
+        """Return the ratio by every method that has an interval."""
         panel = methods_panel(self, self.title) or NO_RATIO
         return Chart("comparison", "", "", "", (panel,), self.title, height=0.7)
 
@@ -133,7 +133,7 @@ class Forest:
     group: str
     baseline: str
     titles: tuple[str, ...]  # of the comparisons that have a ratio with a standard error
-    log_ratios: tuple[float, ...]  # natural logarithms, each with its standard error; seeds are the units
+    log_ratios: tuple[float, ...]  # natural logarithms; each ratio has a standard error, with seeds as units
     standard_errors: tuple[float, ...]
     q: float  # Cochran's heterogeneity statistic, with `df` degrees of freedom and the p value `p`
     df: int
@@ -166,7 +166,7 @@ class AuditResult(display.Result):
         notes: what was left out of the table, and why.
         values: the compared values.
         looks: the interim looks that the headlines account for; None if the table is judged once.
-        omnibus: whether four groups or more share one sd; None if there are fewer, or several levels of `by`.
+        omnibus: test of whether four or more groups share one sd; None with fewer, or several levels of `by`.
     """
 
     source: str
@@ -188,7 +188,7 @@ class AuditResult(display.Result):
 
     @property
     def in_order(self) -> list[Comparison]:
-        """The comparisons, those of numeric levels in numeric order."""
+        """Return the comparisons, with numeric levels in numeric order."""
         order = settings_in_order((*c.stratum, c.group, c.baseline) for c in self.comparisons)
         places = {levels: place for place, levels in enumerate(order)}
         return sorted(self.comparisons, key=lambda c: places[*c.stratum, c.group, c.baseline])
@@ -235,7 +235,7 @@ class AuditResult(display.Result):
             yield from words.left_out(left, "comparisons, ")
 
     def _size(self) -> str:
-        """`3 groups x 8 datasets, 240 runs`."""
+        """Return `3 groups x 8 datasets, 240 runs`."""
         groups = len({name for c in self.comparisons for name in (c.group, c.baseline)})
         strata = len({c.stratum for c in self.comparisons})
         by = f" x {strata} {words.plural(self.by)}" if strata > 1 else ""
@@ -265,7 +265,7 @@ class AuditResult(display.Result):
         return pd.DataFrame([_row(c) for c in self.comparisons])
 
     def chart(self, methods: bool = False) -> Chart:
-        """Every run, and the headlines' ratios with their intervals; with `methods` by all methods."""
+        """Return every run, and the headlines' ratios with intervals; with `methods`, by all methods."""
         return audit_chart(self, methods)
 
     def __repr__(self) -> str:

@@ -39,11 +39,11 @@ _SEED_UNIT = (HEADLINE, "seed_jackknife", "pitman_morgan")
 _SHOWN = (*_SEED_UNIT, "f")
 NO_RATIO = Panel("no ratio with an interval", Axis(), Axis(), ())
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
-# Strata and groups of which every run is drawn, and lines of a forest, that can be read in one picture.
+# Most strata and groups of which every run is drawn, and most lines of a forest that are readable.
 _MOST_DRAWN, _MOST_GROUPS, MOST_LINES = 6, 8, 80
-# Ratios that have room beside the runs.
+# Most ratios that fit beside the runs.
 _MOST_BESIDE = 5
-# Values of strata may share an axis that is so many times as long as the longest of them needs.
+# Strata share an axis if it is at most this many times as long as the longest of them needs.
 _FAR = 2.5
 
 
@@ -57,7 +57,7 @@ class Dots:
 
 
 def audit_chart(audit: AuditResult, methods: bool = False) -> Chart:
-    """Every run, stratum by stratum if they are few, and the headlines' ratios; with `methods` all others."""
+    """Return every run, by stratum if they are few, and the headlines' ratios; with `methods`, all others."""
     if len(audit.comparisons) > MOST_LINES:
         raise PlotError(
             f"a picture of {len(audit.comparisons)} comparisons is not legible; take at most {MOST_LINES}"
@@ -77,7 +77,7 @@ def audit_chart(audit: AuditResult, methods: bool = False) -> Chart:
 
 
 def _on_one_scale(panels: Sequence[Panel]) -> list[Panel]:
-    """Give all panels one axis, or if their values lie far apart axes of one length: spreads are compared."""
+    """Give all panels one axis, or axes of one length if their values are far apart, to compare spreads."""
     ends = []
     for panel in panels:
         values = [v for mark in panel.marks for own in (mark.y, mark.low, mark.high) for v in own]
@@ -95,7 +95,7 @@ def _on_one_scale(panels: Sequence[Panel]) -> list[Panel]:
 
 
 def _ratios_panel(audit: AuditResult, wide: bool, of_what: str) -> Panel:
-    """Every ratio with the interval that decides its verdict, and the averages over strata."""
+    """Return every ratio with the interval that decides its verdict, and the averages over strata."""
     one = audit.comparisons[0] if len(audit.comparisons) == 1 else None
     lines = [Line.of(c.headline, "" if one else c.title) for c in audit.comparisons]
     for f in audit.forests:
@@ -110,15 +110,15 @@ def _ratios_panel(audit: AuditResult, wide: bool, of_what: str) -> Panel:
 
 
 def levels_of(intervals: Iterable[Interval | None]) -> str:
-    """`95%`; `95% or 90%` if some of the intervals decide that the spread is alike."""
+    """Return `95%`, or `95% or 90%` if some of the intervals decide that the spread is alike."""
     return " or ".join(sorted({f"{i.level:.0%}" for i in intervals if i}, reverse=True))
 
 
 @dataclass(frozen=True)
 class Line:
-    """A ratio with its interval, as a line of a panel; an average is a diamond, and may run off the axis.
+    """A ratio with its interval, as a line of a panel; an average is a diamond, and may extend off the axis.
 
-    `legend` is its kind, if a legend says what kinds of lines there are.
+    `legend` is the kind of line, if the legend distinguishes several.
     """
 
     name: str
@@ -137,9 +137,9 @@ class Line:
 
 
 def lines_panel(lines: Sequence[Line], axis_title: str, title: str, wide: bool = False) -> Panel:
-    """Ratios below each other, on a logarithmic axis that holds 1/2, 2 and all finite ends, within reason.
+    """Return ratios below each other, on a log axis that includes 1/2, 2 and all finite ends, within reason.
 
-    An arrow marks what lies beyond it.
+    An arrow marks values beyond it.
     """
     intervals = (line.interval for line in lines if line.interval and not line.is_average)
     ends = [end for i in intervals for end in (i.low, i.high) if 0 < end < math.inf]
@@ -168,7 +168,7 @@ def lines_panel(lines: Sequence[Line], axis_title: str, title: str, wide: bool =
 
 
 def _runs_panel(audit: AuditResult, stratum: Levels) -> Panel:
-    """Every run of a stratum: a strip for each group, and markers by block."""
+    """Return every run of a stratum: a strip for each group, with markers by block."""
     own = [c for c in audit.comparisons if c.stratum == stratum]
     groups = in_order([*(c.group for c in own), *(c.baseline for c in own)])
     every = dict.fromkeys(name for c in audit.comparisons for name in (c.baseline, c.group))
@@ -182,7 +182,7 @@ def _runs_panel(audit: AuditResult, stratum: Levels) -> Panel:
         sd = float(values.std(ddof=1)) if len(values) > 1 else None
         dots = [Dots(block_name(audit.blocks, b), [value for value, own in at if own == b]) for b in blocks]
         drawn = group_marks(name, i, colors[strip.group], float(values.mean()), sd, dots)
-        marks += [replace(mark, legend=False) for mark in drawn]  # its name stands below it
+        marks += [replace(mark, legend=False) for mark in drawn]  # the group's name is below it
     marks.append(Mark("band", "mean ± 1 sd", (), (), color=GREY, legend=True))
     if 1 < len(blocks) <= SYMBOLS:
         marks += [
@@ -194,13 +194,13 @@ def _runs_panel(audit: AuditResult, stratum: Levels) -> Panel:
 
 
 def axis_title(metric: Metric) -> str:
-    """`Test accuracy (%)`; a column that has no other title has its name as the user wrote it."""
+    """Return `Test accuracy (%)`; a column without another title keeps the name that the user gave it."""
     label = metric.label
     return label[:1].upper() + label[1:] if metric.title else label
 
 
 def groups_axis(groups: Sequence[str]) -> Axis:
-    """A place for each group."""
+    """Return an axis with a position for each group."""
     return Axis(
         ticks=tuple((float(i), group) for i, group in enumerate(groups)), range=(-0.6, len(groups) - 0.4)
     )
@@ -209,7 +209,7 @@ def groups_axis(groups: Sequence[str]) -> Axis:
 def group_marks(
     group: str, position: int, color: str, mean: float, sd: float | None, blocks: Sequence[Dots]
 ) -> list[Mark]:
-    """Every run of a group, block beside block, over a line at the mean and a band of one sd."""
+    """Return every run of a group, block beside block, over a line at the mean and a band of one sd."""
     sides = (position - 0.38, position + 0.38)
     out = []
     if sd is not None:
@@ -219,14 +219,14 @@ def group_marks(
         Mark("line", group, sides, (mean, mean), labels=(f"{group}: mean {mean:.4g}",) * 2, color=color)
     )
     many = len(blocks)
-    step = min(0.3, 0.9 / max(many - 1, 1))  # many blocks move together: a group stays in its place
+    step = min(0.3, 0.9 / max(many - 1, 1))  # many blocks are drawn closer together: a group stays in place
     for k, dots in enumerate(blocks):
         if not dots.values:
             continue
         centre = position + (k - (many - 1) / 2) * step
         width = step / 3 if many > 1 else 0.22
         offsets = np.linspace(-width, width, len(dots.values)) if len(dots.values) > 1 else np.zeros(1)
-        name = f"{group}, {dots.block}" if 1 < many <= SYMBOLS else group  # beyond, markers come again
+        name = f"{group}, {dots.block}" if 1 < many <= SYMBOLS else group  # with more blocks, markers repeat
         out.append(
             Mark("dots", name, floats(centre + offsets), floats(dots.values), labels=dots.labels,
                  color=color, symbol=k, legend=True)
@@ -235,7 +235,7 @@ def group_marks(
 
 
 def methods_panel(c: Comparison, title: str, wide: bool = False) -> Panel | None:
-    """The ratio of a comparison by every method that has an interval, the headline's first; None if none has.
+    """Return a comparison's ratio by every method with an interval, the headline's first; None without any.
 
     Those that count every run as independent are paler.
     """
@@ -244,7 +244,7 @@ def methods_panel(c: Comparison, title: str, wide: bool = False) -> Panel | None
         return None
     lines = []
     for t in tests:
-        # The headline's is adjusted, as all else that is said of it.
+        # The headline's is adjusted, like everything else that is reported of it.
         interval, p = (c.headline.shown_interval, c.p_adjusted) if t.key == HEADLINE else (t.interval, t.p)
         label = f"{t.name}\n{number(t.estimate)} {between(interval)}\np = {p_value(p)}"
         by_seed = t.key in _SEED_UNIT

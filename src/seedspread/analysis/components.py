@@ -36,29 +36,29 @@ from seedspread.tables.shape import shaped
 class Component:
     """One part of a group's variance."""
 
-    key: str  # `seed`, `noise`, `together` (what sources of randomness do only together), or a source's name
+    key: str  # `seed`, `noise`, `together` (the joint effect of several sources), or a source's name
     name: str
     variance: float  # by restricted maximum likelihood; zero or more
-    # From the profile of that likelihood; it begins at zero where the data admit it.
+    # From the profile of that likelihood; it begins at zero if the data allow that.
     interval: Interval | None
     share: float  # of the total, from 0 to 1
-    unbiased: float | None = None  # from mean squares, which may be negative; None where the design has none
+    unbiased: float | None = None  # from mean squares, which may be negative; None if the design has none
     p: float | None = None  # of the hypothesis that it is zero: an exact F test, or a likelihood ratio
 
 
 @dataclass(frozen=True)
 class GroupComponents:
-    """The variance of one group's runs, block means taken out, and its parts."""
+    """The variance of one group's runs, block means removed, and its components."""
 
     group: str
     runs: int
-    seeds: int  # how many of the runs differ in a seed, whichever
-    components: tuple[Component, ...]  # its parts; empty where the design does not tell them apart
-    total: float  # their sum, or all that is known, with an interval if that is all there is
+    seeds: int  # how many of the runs differ in any seed
+    components: tuple[Component, ...]  # empty if the design does not separate them
+    total: float  # their sum; if they cannot be separated, the whole variance, with an interval
     interval: Interval | None = None
-    floor: TestSetNoise | None = None  # test-set noise in it
-    note: str = ""  # what the design does not tell, and why
-    factor: str = ""  # what `group` is a level of
+    floor: TestSetNoise | None = None  # the test-set noise in it
+    note: str = ""  # what the design cannot separate, and why
+    factor: str = ""  # the factor of which `group` is a level
 
     @property
     def title(self) -> str:
@@ -79,8 +79,8 @@ class ComponentContrast:
     key: str
     name: str
     variances: tuple[float, float]
-    ratio: float | None  # None where both variances are zero, infinite where the baseline's is
-    ratio_interval: Interval  # `high` is infinite where the baseline's variance may be zero
+    ratio: float | None  # None if both variances are zero, infinite if only the baseline's is
+    ratio_interval: Interval  # `high` is infinite if the baseline's variance may be zero
     p: float  # of no difference (likelihood ratio)
 
 
@@ -101,7 +101,7 @@ class GroupsCompared:
 
 @dataclass(frozen=True)
 class Components:
-    """The groups of one dataset and their comparisons; `title` is the dataset with what it is a level of."""
+    """The groups of one dataset and their comparisons; `title` names the dataset and its factor."""
 
     stratum: Levels
     groups: tuple[GroupComponents, ...]
@@ -110,7 +110,7 @@ class Components:
 
     @property
     def sentences(self) -> list[str]:
-        """The answer: the comparisons, then the groups."""
+        """Return the answer: the comparisons, then the groups."""
         return [c.sentence for c in self.comparisons] + [group.sentence for group in self.groups]
 
 
@@ -129,7 +129,7 @@ class Split:
 
 
 def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None) -> Split:
-    """The components of a sample, or what can be said of it instead."""
+    """Return the components of a sample, or a note if it cannot be split."""
     made = model.design(sample)
     blank = GroupComponents(
         sample.name,
@@ -143,7 +143,7 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
     if made is None:
         return Split(replace(blank, note=words.NO_VARIANCE))
     names, rest = model.drop_idle_factors(sample, made)
-    if rest is not sample:  # what is known of the other runs, and that these factors make no variance
+    if rest is not sample:  # note what is known of the other runs, and that these factors add no variance
         found = split(rest, level, floor)
         group, idle = found.group, f"runs that vary {' or '.join(names)} alone hardly differ"
         none = [Component(name, name, 0.0, None, 0.0) for name in names if group.components]
@@ -174,7 +174,7 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
 
 
 def _limits(made: model.Design) -> str:
-    """Return what a design leaves open; empty if it separates all components."""
+    """Return what a design cannot separate; empty if it separates all components."""
     note = ""
     if made.copies:
         note = "runs of equal seeds are equal in all blocks: copies, without noise"
@@ -192,20 +192,20 @@ def _limits(made: model.Design) -> str:
 
 
 def _tested(whole: Component, made: model.Design, curve: model.Curve) -> Component:
-    """Return a component with its unbiased estimate and p value, as far as the design gives them."""
+    """Return a component with its unbiased estimate and p value, if the design provides them."""
     if whole.key == model.NOISE:
         return replace(whole, unbiased=made.noise)
     squares = made.mean_squares.get(whole.key)
     if squares is not None and not made.copies and np.isfinite(curve.drops[0]):
         return replace(whole, unbiased=squares.estimate, p=squares.p)
     if model.NOISE not in made.names and not made.copies:
-        return whole  # it has the noise in it: it cannot be zero
-    # Zero is the end of what is possible: half of the likelihood ratios would be zero.
+        return whole  # it includes the noise, so it cannot be zero
+    # Zero is on the boundary of the parameter space: half of the likelihood ratios would be zero.
     return replace(whole, p=float(chi2_sf(curve.drops[0], 1)) / 2 if whole.variance > 0 else 1.0)
 
 
 def compare_splits(stratum: str, first: Split, second: Split, level: float) -> GroupsCompared | None:
-    """Compare two groups component by component; None if they have none in common."""
+    """Compare two groups component by component; None if they have no component in common."""
     contrasts, pair = [], (first.group, second.group)
     for key, curve in first.curves.items():
         a, b = (one.component(key) for one in pair)
@@ -226,7 +226,7 @@ class ComponentsResult(Result):
     """The variance components of a table.
 
     Attributes:
-        source: what was read.
+        source: the table that was read.
         value, group, blocks, seed, streams, by: the columns.
         rows: number of runs.
         level: of every interval.
@@ -276,7 +276,7 @@ class ComponentsResult(Result):
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per component of a group, as numbers."""
+        """Return one row per component of a group, as numbers."""
         rows = [
             {"stratum": joined_levels(stratum.stratum), "group": group.group, "runs": group.runs,
              "seeds": group.seeds, "component": c.key, "variance": c.variance, "share": c.share,
@@ -293,14 +293,14 @@ class ComponentsResult(Result):
         return f"<ComponentsResult of {self.source}: {self.value}, {groups} group{'s' * (groups != 1)}>"
 
 
-# Columns of a store's runs: the seed of the whole run, and those of its streams that were set apart.
+# Columns of a store's runs: the seed of the whole run, and seeds that were set for single sources.
 _RUN_SEED, _STREAM_SEEDS = "seeds.run", "seeds."
-# Which streams there are, where runs of one's own code say so.
+# The sources of randomness that a run's own code declares.
 _SOURCES = "seeds.sources"
 _STREAMS = ("init", "order", "augment", "probe")
-# The run's seed does not drive it: the column with its seed where it has none of its own.
+# A source that the run's seed does not control, and the column with its seed if it has none of its own.
 _SPLIT, _SPLIT_SEED = "split", "split_seed"
-# Its seed is drawn from when the encoder is trained: runs that drive it alone have one encoder, to the bit.
+# Its seed is used after the encoder is trained: runs that differ in it alone share one encoder, bit for bit.
 _AFTER_TRAINING = "probe"
 # Columns that are added while a table is read.
 _RUN, _GROUP, _EVERY = "__run__", "__group__", "all runs"
@@ -391,7 +391,7 @@ def _split(
     metric = metric_of(runs.columns.value, values, accuracies=test_size is not None)
     out = []
     for name, groups in groups_by_stratum(runs):
-        # The baseline, which comes first in an audit, is named last in a comparison.
+        # The baseline comes first in an audit, but last in a comparison.
         kept = sorted(groups, key=lambda a: a.name == level_name(baseline))
         samples = [_sample(group, runs, factors, patterns) for group in kept]
         splits = [
@@ -412,7 +412,7 @@ def _split(
 def _seed_columns(
     read: ReadTable, question: Question, seed: str | None, streams: tuple[str, ...]
 ) -> list[str]:
-    """Return the columns with the seed or seeds, as an audit finds them."""
+    """Return the column or columns with seeds, as an audit finds them."""
     named = [*streams, *([seed] if seed is not None else [])]
     roles = (question.value, question.group, *question.block, *question.by)
     for name in (*named, *(name for name in roles if name is not None)):
@@ -430,9 +430,9 @@ def _seed_columns(
 
 
 def _stored_streams(frame: pd.DataFrame) -> "tuple[dict[str, pd.Series[str]], pd.Series[str]]":
-    """Return the labels of each source of randomness, and which have seeds of their own, a fixed effect.
+    """Return the labels of each source of randomness, and, as a fixed effect, the sources with own seeds.
 
-    A stream has a seed of its own, or the run's.
+    A source of randomness has its own seed, or the run's.
     """
     seeds = frame[[column for column in frame.columns if column.startswith(_STREAM_SEEDS)]]
     seeds = seeds.apply(lambda cells: cells.astype(object).where(is_filled(cells)))  # a file has empty texts
@@ -454,7 +454,7 @@ def _stored_streams(frame: pd.DataFrame) -> "tuple[dict[str, pd.Series[str]], pd
 
 
 def _checked(read: ReadTable, group: str | None, asked: Question, baseline: str | None) -> RunTable:
-    """The table as an audit checks it, every row a run of its own."""
+    """Return the table as an audit checks it, with every row as a separate run."""
     frame, value = read.frame, str(asked.value)
     frame = frame.assign(**{_RUN: np.arange(len(frame))})
     if group is None:
@@ -493,9 +493,9 @@ def _sample(
 
 
 def _of_one_encoder(cells: Ints, codes: dict[str, Ints], chosen: model.Bools) -> model.Bools | None:
-    """The runs of a cell that differ in what comes after training alone; None if there are no such cells.
+    """Return the runs of a cell that differ only in a source used after training; None if there are none.
 
-    Where their seeds recur on a second encoder, what they do there may be another thing: noise stands for it.
+    If their seeds recur on a second encoder, they may have another effect there, which noise represents.
     """
     if not chosen.any() or len(np.unique(codes[_AFTER_TRAINING][chosen])) < np.count_nonzero(chosen):
         return None

@@ -45,14 +45,14 @@ from seedspread.tables.sources.collect import curve_name, find_reader, is_source
 from seedspread.tables.sources.run import CollectedRun, Place, quiet, step_column
 from seedspread.tables.sources.run import find_seed as seed_parameter
 
-# Steps of a curve: of more, some are taken, the first and the last among them.
+# Steps of a curve; of more, a selection is drawn that includes the first and the last.
 _MOST_STEPS = 1_000
 # Runs end early if they lack more than this share of the steps.
 _LATE = 0.1
 # Steps in the text's table, strata in a picture, groups in one panel, and seeds for the interval of an sd.
 _SHOWN, _MOST_STRATA, MOST_GROUPS, _FEWEST_SEEDS = 4, 6, 12, 5
 _SD = "sd across seeds"
-# An sd so small beside its mean is a rounding error.
+# An sd this small relative to its mean is a rounding error.
 _ROUNDING = 1e-12
 
 
@@ -87,7 +87,7 @@ class CurvesResult(Result):
         yield from map(Note, self.notes)
 
     def table(self) -> Table:
-        """Seeds and mean ± sd at a few steps, which half of the seeds reach."""
+        """Return seeds and mean ± sd at a few steps, which half of the seeds reach."""
         reached = self.frame.groupby("step")["n"].sum()
         there = reached.index[2 * reached >= reached.max()]
         shown = there[np.unique(np.linspace(0, len(there) - 1, _SHOWN).round().astype(int))]
@@ -103,7 +103,7 @@ class CurvesResult(Result):
         return table_of("", ("", factor, self.step, "seeds", "mean ± sd", ci), rows)
 
     def chart(self) -> Chart:
-        """For each stratum the means with bands of one sd, and the sds with their intervals."""
+        """Return for each stratum the means with bands of one sd, and the sds with their intervals."""
         strata, groups = (list(dict.fromkeys(self.frame[name])) for name in ("stratum", "group"))
         if len(strata) > _MOST_STRATA or len(groups) > MOST_GROUPS:
             raise PlotError(
@@ -143,7 +143,7 @@ class CurvesResult(Result):
 
 
 def is_csv(path: "Path | str") -> bool:
-    """Return whether values are to be written; refuse what is neither that nor a picture."""
+    """Return whether the file is for values (.csv); refuse anything that is neither that nor a picture."""
     if Path(path).suffix == ".csv":
         return True
     check_picture(Path(path), ".csv, ")
@@ -160,7 +160,7 @@ def _range(title: str, marks: list[Mark]) -> tuple[float, float] | None:
 
 
 def _marks(own: pd.DataFrame, name: str, color: str, y: Floats, low: Floats, high: Floats) -> list[Mark]:
-    """Return a band and a line, which is dashed where fewer seeds than the group has reach the step."""
+    """Return a band and a line, which is dashed if fewer seeds than the group has reach the step."""
     x, n = own["step"].to_numpy(float), own["n"].to_numpy()
     banded, fewer = np.isfinite(low), n < own["seeds"].to_numpy()
     labels = tuple(f"{name}\n{_plain(s)}: {v:.4g} ({k} seeds)" for s, v, k in zip(x, y, n, strict=True))
@@ -168,7 +168,7 @@ def _marks(own: pd.DataFrame, name: str, color: str, y: Floats, low: Floats, hig
     marks = [Mark("band", name, a, b, c, d, color=color)] if a else []
     solid = np.where(fewer, np.nan, y)
     marks.append(Mark("line", name, floats(x), floats(solid), labels=labels, color=color, legend=True))
-    if fewer.any():  # with its neighbors, so that the two lines touch
+    if fewer.any():  # the neighbors are included, so that the two lines touch
         dashed = fewer | np.r_[fewer[1:], False] | np.r_[False, fewer[:-1]]
         marks.append(Mark("rule", name, floats(x), floats(np.where(dashed, y, np.nan)), color=color))
     return marks
@@ -250,10 +250,10 @@ _RUN = "run"
 
 
 def _curve_table(source: Source, question: Question, step: str | None) -> tuple[ReadTable, Question, str]:
-    """Return a row per run and step, what is asked of it with its seed, and the column of the steps.
+    """Return a row per run and step, the question with its seed, and the column of the steps.
 
-    Of two rows of one run and step that were logged the later counts: the run was resumed. In a table they
-    are two runs, and what tells them apart must be named.
+    If a run was logged twice at a step, the later row counts, as the run was resumed. In a table, two such
+    rows are two runs, and the question must name what distinguishes them.
     """
     metric, is_logged = str(question.value), True
     if isinstance(source, str | Path) and not is_store(Path(source)) and is_source(source):
@@ -302,7 +302,7 @@ def _step(names: list[str]) -> str | None:
 
 
 def _joined(runs: list[dict[str, Any]], parts: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return the steps of all runs with what is known of their run beside them."""
+    """Return the steps of all runs, with what is known of their run beside them."""
     steps = pd.concat(parts, ignore_index=True)
     about = pd.DataFrame(runs).drop(columns=list(steps.columns), errors="ignore")
     rows = [n for n, part in enumerate(parts) for _ in range(len(part))]
@@ -310,7 +310,7 @@ def _joined(runs: list[dict[str, Any]], parts: list[pd.DataFrame]) -> pd.DataFra
 
 
 def _stored(table: ReadTable, metric: str, step: str | None) -> ReadTable:
-    """Return what the runs of a store have logged, call by call."""
+    """Return the logged values of a store's runs, call by call."""
     runs, parts, others = [], [], dict[str, None]()
     for row in table.frame.dropna(subset=["folder"]).to_dict("records"):
         try:
@@ -321,20 +321,20 @@ def _stored(table: ReadTable, metric: str, step: str | None) -> ReadTable:
         if metric in history.columns:
             rows = history.dropna(subset=[metric])
             of_run = rows["layer"].isna() if "layer" in rows else rows[metric].isna()
-            parts.append(rows[of_run] if of_run.any() else rows)  # not what was logged of its layers
+            parts.append(rows[of_run] if of_run.any() else rows)  # leave out rows about layers
             runs.append({str(name): value for name, value in row.items()})
     if not parts:
         there = f" (they logged {listed(others)})" if others else ""
         raise TableError(f"no run of {table.name} logged {metric} over training{there}; log it in the run: "
                          f"seedspread.log({metric}=..., step=...)")  # fmt: skip
     frame = _joined(runs, parts)
-    if step is None and _step(list(others)) is None:  # a parameter, such as epochs, is no step
+    if step is None and _step(list(others)) is None:  # a parameter, such as epochs, is not a step
         frame = frame[[name for name in frame.columns if not is_step(name)]]
     return replace(table, frame=frame)
 
 
 def _logged(source: "str | Path", metric: str) -> ReadTable:
-    """Return the curves that another tool has logged; runs without a seed are named by themselves."""
+    """Return the curves that another tool has logged; runs without a seed are identified by their names."""
     place = Place.of(source)
     with quiet():
         items = [*find_reader(place)[0].read(place, [metric], True)]

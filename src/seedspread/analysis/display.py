@@ -1,4 +1,4 @@
-"""What all results have in common (`Result`), and the tables that they show."""
+"""`Result`, the base class of all results, and the tables that results show."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _Judged = TypeVar("_Judged", "Comparison", "Agreement")
 _Kind = TypeVar("_Kind")
 ColorSystem = Literal["auto", "standard", "256", "truecolor", "windows"]  # as rich names them
 
-# Rows that fit a screen; of more comparisons those with the smallest p values are shown.
+# Rows that fit a screen; of more comparisons, those with the smallest p values are shown.
 MOST_ROWS = 30
-# Letters of the longest verdict and label before a line, and of a group's name over its means.
+# Characters of the longest verdict or label before a line, and of a group's name over its means.
 _LABEL, _SHORT = 10, 15
 _FIGURE = re.compile(r"\b[pr] [=<] |\d% CI |(?<=\d) of (?=\d)")
-# Letters in a line of a notebook.
+# Characters per line of a notebook.
 _WIDE = 110
 _STYLES = {
     "YES": "bold green", "NO": "bold blue", "MAYBE": "bold yellow", "CAN'T TELL": "bold",
@@ -56,7 +56,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Answer:
-    """A verdict with its claim and its figures, or what is beside it: `Means`, `Power`, `Caution`."""
+    """A verdict with its claim and numbers, or a further line: `Means`, `Power`, `Caution`."""
 
     label: str
     texts: tuple[str, ...]
@@ -68,34 +68,34 @@ class Answer:
 
 @dataclass(frozen=True)
 class Dots:
-    """Runs as dots, on one axis; only a terminal shows them."""
+    """Runs as dots on one axis; shown on a terminal only."""
 
     strips: Sequence[tuple[str, Sequence[float]]]
 
 
 @dataclass(frozen=True)
 class Note:
-    """What to know about the data and the method; a comment in LaTeX."""
+    """A remark on the data or the method; a comment in LaTeX."""
 
     text: str
 
 
-# What a page is made of; a text is a paragraph.
+# Parts of a page; a text is a paragraph.
 Block = Heading | Answer | Dots | Note | Table | str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """A result that prints itself, draws itself, and shows itself in a notebook."""
+    """A result that prints itself, draws itself, and displays itself in a notebook."""
 
     def as_values(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
+        """Return all values, in types that JSON has."""
         return asdict(self)
 
     def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
-        """Yield what it shows, with `details` all of it, with `explain` the reasons.
+        """Yield the parts of its page; with `details` all of them, with `explain` also reasons.
 
-        The width is that of a terminal; None for a document, which has room for whole tables.
+        `width` is that of a terminal; None for a document, which has room for whole tables.
         """
         raise NotImplementedError
 
@@ -110,7 +110,7 @@ class Result:
     def to_text(
         self, width: int = 80, details: bool = False, explain: bool = False, color: ColorSystem | None = None
     ) -> str:
-        """Return the text that a terminal shows, plain unless `color` names the terminal's colors."""
+        """Return the text for a terminal, plain unless `color` names the terminal's colors."""
         out = StringIO()
         own = {"force_terminal": True, "color_system": color} if color else {"color_system": None}
         console = Terminal(file=out, width=width, legacy_windows=False, **own)
@@ -154,7 +154,7 @@ class Result:
         return figure
 
     def draw(self, path: Path | str, **how: bool) -> None:
-        """Write the picture; the format follows from the file's name, and `chart` takes the options `how`."""
+        """Write the picture; the format follows from the file's name, and the options `how` go to `chart`."""
         from seedspread.render.with_matplotlib import write_picture  # noqa: PLC0415 - slow, not in the base
 
         write_picture(self.chart(**how), Path(path))
@@ -163,11 +163,11 @@ class Result:
         return self.to_text()
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Print the text in IPython, also beside the HTML."""
+        """Print the text in IPython, in addition to the HTML."""
         printer.text(self.to_text())
 
     def __init_subclass__(cls) -> None:
-        # IPython goes from class to class, and would take a subclass's __repr__ first.
+        # IPython searches class by class, and would prefer a subclass's __repr__.
         cls._repr_pretty_ = cls._repr_pretty_  # type: ignore[method-assign]
 
 
@@ -210,7 +210,7 @@ def _print(console: Terminal, block: Block) -> None:
 
 
 def _wrapped(text: str, room: int) -> list[str]:
-    """Return lines that part no figure: `p < 0.001`, `95% CI`."""
+    """Return lines that break no number apart: `p < 0.001`, `95% CI`."""
     glued = _FIGURE.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
     lines = wrap(glued, room, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
@@ -251,7 +251,7 @@ def table_of(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]
 
 
 def _smallest_p(rows: Sequence[_Judged], most: int | None) -> list[_Judged]:
-    """Return all rows in their order, or of too many those with the smallest p values."""
+    """Return all rows in their order, or if there are too many those with the smallest p values."""
     if most is None or len(rows) <= most:
         return list(rows)
     return sorted(rows, key=lambda row: 2.0 if row.p_adjusted is None else row.p_adjusted)[:most]
@@ -311,7 +311,7 @@ def overview_tables(audit: AuditResult, most: int | None = None, p: bool = True)
 
 
 def means_table(audit: AuditResult, most: int | None = None) -> Table:
-    """Mean ± sd: a row for each dataset and a column for each group, or a row for each group."""
+    """Return mean ± sd: a row for each dataset and a column for each group, or a row for each group."""
     found, levels = _summaries(audit), _levels(audit)
     strata, title = settings_in_order(stratum for stratum, _ in reversed(found)), f"{audit.value}: mean ± sd"
     if len(strata) == 1:
@@ -326,7 +326,7 @@ def means_table(audit: AuditResult, most: int | None = None) -> Table:
 
 
 def means_and_ratios(audit: AuditResult, width: int, most: int) -> list[Table]:
-    """Mean ± sd and variance ratios of several datasets: in one table if there is room, else in two."""
+    """Return mean ± sd and variance ratios of several datasets, in one table if there is room."""
     means, ratios = means_table(audit, most), matrix_table(audit, width, most)
     over = audit.comparisons[0].baseline_name
     of_pairs = zip(ratios.columns, zip(*ratios.rows, strict=True), strict=True)
@@ -364,7 +364,7 @@ def averages_table(audit: AuditResult) -> Table:
 
 
 def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
-    """Ratios of all pairs: datasets (rows) by pairs (columns), with a star for YES; the first that fit."""
+    """Return ratios of all pairs: datasets by pairs, with a star for YES; as many pairs as fit."""
     pairs = list(dict.fromkeys((c.group_name, c.baseline_name) for c in audit.comparisons))
     cells = {(c.stratum, (c.group_name, c.baseline_name)): c for c in audit.comparisons}
     strata = settings_in_order(c.stratum for c in audit.comparisons)
@@ -389,7 +389,7 @@ def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
 
 
 def mean_and_sd(s: Summary) -> str:
-    """As papers print it, to the second digit of the sd: `93.12 ± 0.41`."""
+    """Format as papers do, to the second digit of the sd: `93.12 ± 0.41`."""
     if s.sd is None or s.sd == 0 or not math.isfinite(s.sd):
         return f"{s.mean:.4g}" + ("" if s.sd is None else " ± 0")
     places = _places(s.sd)
@@ -406,7 +406,7 @@ def test_tables(c: Comparison) -> list[Table]:
 
 
 def groups_table(audit: AuditResult, *comparisons: Comparison) -> Table:
-    """Seeds, runs, mean and sd of the groups of one stratum; by block as well if there are some."""
+    """Return seeds, runs, mean and sd of the groups of one stratum, and by block if there are blocks."""
     within = any(len(c.cells) > 2 for c in comparisons)
     groups = {
         s.group: (s, seeds, variance, [cell for cell in c.cells if within and cell.group == s.group])
@@ -425,7 +425,7 @@ def groups_table(audit: AuditResult, *comparisons: Comparison) -> Table:
 
 
 def _places(sd: float) -> int | None:
-    """Return the decimals that two digits of an sd have; None if they would be too many or too few."""
+    """Return the decimals that show two digits of an sd; None if they would be too many or too few."""
     places = 1 - math.floor(math.log10(sd)) if 0 < sd < math.inf else 99
     return max(places, 0) if -4 < places <= 6 else None
 
@@ -437,7 +437,7 @@ def _fixed(value: float | None, places: int | None) -> str:
 
 
 def _tests_table(title: str, c: Comparison, about: str, estimate: str | None) -> Table:
-    """What fits a terminal: a note only where it stands for something that is missing."""
+    """Return columns that fit a terminal; a note is shown only in place of a missing number."""
     tests = [t for t in c.tests if t.about == about]
     if estimate == "ratio":
         estimates, intervals = words.aligned([words.two(t.estimate) for t in tests]), words.ends
@@ -492,7 +492,7 @@ def _group_rows(group: GroupComponents) -> list[tuple[str, ...]]:
 
 
 def agreement_table(found: tuple[Agreement, ...], most: int | None = None) -> Table:
-    """A row for each question: the ratio in either set, the ratio of these, and whether they agree.
+    """Return a row for each question: the ratio in either set, the ratio of these, and whether they agree.
 
     Of more than `most`, those with the smallest p values are shown.
     """

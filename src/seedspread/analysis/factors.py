@@ -1,4 +1,4 @@
-"""Several factors at once: what each does to the spread over seeds."""
+"""Several factors at once: the effect of each on the spread over seeds."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,12 +31,12 @@ REST = "everything else"
 
 @dataclass(frozen=True)
 class Effect:
-    """A term of the model, or with `contrast` one level of it beside another."""
+    """A term of the model, or with `contrast` a comparison of its levels."""
 
     term: str  # a factor, or factors whose effects depend on each other: `opt x aug`
     contrast: str = ""  # `sgd vs adam`, `per doubling`; empty if the term as a whole is tested
-    # Of the variances, averaged evenly over the levels of other factors; of an interaction, the ratio of the
-    # ratios at two levels. Its interval is adjusted as p is.
+    # Of the variances, averaged evenly over the levels of other factors; for an interaction, the ratio of the
+    # ratios at two levels. Its interval is adjusted like p.
     ratio: Estimate | None = None
     p: float | None = None  # of no effect on the spread, adjusted over the terms (Bonferroni)
     word: Word | None = None
@@ -48,15 +48,15 @@ class Effect:
 
 @dataclass(frozen=True)
 class FactorsResult(Result):
-    """What each factor does to the spread, their interactions, and what these leave unexplained."""
+    """The effect of each factor on the spread, interactions, and the variation left unexplained."""
 
     source: str
     value: str
     factors: tuple[str, ...]
     runs: int
     cells: int
-    seeds: tuple[int, int]  # fewest and most of a cell
-    shared: bool  # whether all cells have the same seeds, which are then blocks
+    seeds: tuple[int, int]  # fewest and most seeds of a cell
+    shared: bool  # whether all cells have the same seeds, which then serve as blocks
     level: float
     equivalence: float
     effects: tuple[Effect, ...]
@@ -81,7 +81,7 @@ class FactorsResult(Result):
         return [*out, ("CAN'T TELL", ", ".join(e.term for e in terms["CAN'T TELL"]))]
 
     def _ends(self, ratio: Estimate) -> str:
-        """The interval that decides, with its level if that is not the one of the heading."""
+        """Return the interval that decides, with its level if that differs from the heading's."""
         level = self.level if ratio.interval is None else ratio.interval.level
         return ends(ratio.interval) + (f" ({level:.0%})" if level != self.level else "")
 
@@ -119,7 +119,7 @@ class _Factor:
 
     @classmethod
     def of(cls, name: str, levels: Sequence[str]) -> "_Factor":
-        """Return a dose if there are more than two levels, all numbers, else levels beside the baseline."""
+        """Return a dose if there are more than two levels, all numbers; else levels vs the baseline."""
         doses = np.array([x for x in map(as_number, levels) if x is not None])
         if len(levels) > 2 and len(doses) == len(levels):
             unit = "per unit"
@@ -139,10 +139,10 @@ def _unevenness(doses: Floats) -> float:
 
 @dataclass(frozen=True)
 class _Term:
-    """A factor, or several whose columns are multiplied, and its columns of the model."""
+    """A factor, or several whose columns are multiplied, and its columns in the model."""
 
     factors: tuple[_Factor, ...]
-    places: tuple[int, ...]  # of the factors among all
+    places: tuple[int, ...]  # positions of the factors among all
     columns: slice
 
     @property
@@ -157,7 +157,7 @@ class _Term:
         return out
 
     def contrasts(self) -> dict[str, Floats]:
-        """Return those to show: of a factor each level, of an interaction the only one it has."""
+        """Return the contrasts to show: one per level of a factor, and the single one of an interaction."""
         steps = [factor.steps for factor in self.factors]
         if len(steps) == 1 or max(map(len, steps)) > 1:
             return steps[0] if len(steps) == 1 else {}
@@ -179,7 +179,7 @@ def audit_factors(
     scale: Scale | None = None,
     **rows: Unpack[Rows],
 ) -> FactorsResult:
-    """Estimate what each of several factors does to the spread across seeds.
+    """Estimate the effect of each of several factors on the spread across seeds.
 
     Args:
         table: as `audit` takes it.

@@ -34,15 +34,15 @@ from seedspread.tables.read import Table as ReadTable
 Verdict = Literal["FAIL", "CAN'T TELL", "PASS", "BOUND"]
 _EXITS: dict[Verdict, int] = {"FAIL": 1, "CAN'T TELL": 3, "PASS": 0, "BOUND": 0}
 _FEWEST_PAST = 3
-# A single run among several is far off if its own p value is so many times smaller than alpha.
+# A single run among several is far off if its own p value is this many times smaller than alpha.
 _FAR = 500
-# Gates whose details are printed unasked if there are no new runs.
+# If there are no new runs, details are printed by default for up to this many gates.
 _FEW = 3
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What passes; see `gate`."""
+    """The rules for passing; see `gate`."""
 
     alpha: float = 0.05
     confidence: float = 0.95
@@ -76,25 +76,25 @@ class Sample:
 
 @dataclass(frozen=True)
 class Gate:
-    """One metric of one group: its past runs, their bounds, and what is said of new runs."""
+    """One metric of one group: its past runs, their bounds, and the judgment of new runs."""
 
     metric: str
     name: str
     past: Sample
     new: Sample | None
-    # On the side on which runs are worse; on both sides if the gate is two-sided.
+    # On the side where runs are worse; on both sides if the gate is two-sided.
     bounds: tuple[Bound, ...] = ()
     difference: float | None = None  # of the means, new minus past; its interval has the level 1 - 2 alpha
     interval: tuple[float, float] | None = None
     test: str = ""
-    # By what can fail (mean, spread, failures), and of the mean within the margin.
+    # P values of what can fail (mean, spread, failures), and of the mean being within the margin.
     p: dict[str, float | None] = field(default_factory=dict)
-    # Of the smallest of those that can fail, weighted, and adjusted over all gates by Holm.
+    # The smallest p value of those that can fail, weighted, and adjusted over all gates by Holm.
     p_adjusted: float | None = None
     # Variance of new runs over that of past ones, with a 95% interval.
     spread: tuple[float, float, float] | None = None
-    cause: str = ""  # of a FAIL: mean, spread or failures
-    why: str = ""  # reasons for CAN'T TELL
+    cause: str = ""  # reason for FAIL: mean, spread or failures
+    why: str = ""  # reason for CAN'T TELL
     better: Better | None = None
     word: Verdict = "BOUND"
 
@@ -103,7 +103,7 @@ class Gate:
         return f"{self.metric} ({self.name})" if self.name else self.metric
 
     def digits(self, value: float | None) -> str:
-        """Return a value with as many decimals as two digits of the sd have."""
+        """Return a value with the decimals that show two digits of the sd."""
         if value is None:
             return "-"
         places = 1 - floor(log10(self.past.sd or abs(value) / 100 or 1.0))
@@ -127,7 +127,7 @@ class GateResult(Result):
 
     @property
     def word(self) -> Verdict:
-        """FAIL if any gate fails, else CAN'T TELL if any is open; BOUND if there are no new runs."""
+        """FAIL if any gate fails, else CAN'T TELL if any is undecided; BOUND if there are no new runs."""
         return next(word for word in _EXITS if any(g.word == word for g in self.gates))
 
     @property
@@ -137,7 +137,7 @@ class GateResult(Result):
 
     @property
     def passed(self) -> bool:
-        """Whether every gate passes; without new runs, whether each has a bound."""
+        """True if every gate passes or, without new runs, has a bound."""
         return self.exit_code == 0
 
     def as_values(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class GateResult(Result):
         return f"{worse} by less than {rules.margin:g}: {means}" if rules.margin else f"{means}{p}"
 
     def cautions(self, g: Gate) -> list[str]:
-        """Return what limits the answer."""
+        """Return the limitations of the answer."""
         out = []
         if g.new is None and any(one.method == "lowered" for one in g.bounds):
             out.append(
@@ -180,7 +180,7 @@ class GateResult(Result):
 
     @property
     def needed(self) -> int:
-        """Past runs that a distribution-free bound takes."""
+        """Number of past runs that a distribution-free bound requires."""
         return tolerance.fewest_runs(*_per_side(self.rules))
 
     def details(self, g: Gate) -> list[str]:
@@ -251,14 +251,14 @@ class _Judge:
 
     metric: Metric
     rules: Rules
-    family: int = 1  # gates that share the level
+    family: int = 1  # number of gates that share the level
 
     @property
     def sign(self) -> float:
         return -1.0 if self.metric.better == "lower" and not self.rules.two_sided else 1.0
 
     def scaled(self, values: Sequence[float]) -> Floats:
-        """Return values of which higher ones are better."""
+        """Return values for which higher is better."""
         return self.sign * np.array(values, float)
 
     def unscaled(self, value: float) -> float:
@@ -267,7 +267,7 @@ class _Judge:
         return self.sign * value if top is None else min(max(self.sign * value, 0.0), top)
 
     def sample(self, rows: pd.DataFrame | None, crashed: int, best: float) -> Sample:
-        """Return runs; those that are flagged, have no value or are no better than chance have failed."""
+        """Return the runs; those that are flagged, have no value or are no better than chance have failed."""
         if rows is None:
             return Sample((), failed=crashed)
         values, failed = rows["value"].to_numpy(float), rows["failed"].to_numpy(bool)
@@ -305,7 +305,7 @@ class _Judge:
         if k:
             history, values = self.scaled(past.values), self.scaled(new.values)
             level = tolerance.mean_level(n, k, rules.alpha)
-            # Failed runs may take half of the level.
+            # The test of failed runs may use half of the level.
             decides = level / (1 + rules.two_sided) / self.family / (1 + (new.failed > 0))
             test = MeanTest(history, values, decides)
             p["mean"], p["within"] = _mean_p(test, rules.margin or 0.0, rules.two_sided)
@@ -317,7 +317,7 @@ class _Judge:
             limit = rules.alpha / (_FAR * k)
             one = replace(test, new=values[[far]], alpha=limit / (1 + rules.two_sided))
             alone, _ = _mean_p(one, rules.margin or 0.0, rules.two_sided)
-            if k > 1 and _shown(alone, limit):  # it may widen the spread and hide itself
+            if k > 1 and _shown(alone, limit):  # it may widen the spread and so hide itself
                 doubts.append(
                     f"a new run, {g.digits(new.values[far])}, lies far from the past ones; rerun it"
                 )
@@ -365,7 +365,7 @@ def _mean_p(test: MeanTest, margin: float, two_sided: bool) -> tuple[float | Non
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values adjusted by Holm's method; one that is missing does not count."""
+    """Return p values adjusted by Holm's method; missing ones do not count."""
     out, largest = list(p_values), 0.0
     there = sorted((p, k) for k, p in enumerate(p_values) if p is not None)
     for rank, (p, k) in enumerate(there):
@@ -454,7 +454,7 @@ def gate(
 def _read(
     source: Source, question: Question, study: str | None, better: Better | None
 ) -> tuple[ReadTable, Question]:
-    """Return a table, and the question with what the study of a store is about, if that is left out."""
+    """Return a table, and the question, completed from the study of a store."""
     if not isinstance(source, str | Path) or not Path(source).is_dir() or not is_store(Path(source)):
         return read_table(source, question, better), question
     store = Store(source)
@@ -479,7 +479,7 @@ def _gates(
     better: Better | None,
     metrics: int,
 ) -> tuple[list[Gate], list[str]]:
-    """Return the gates of one metric of so many, and notes."""
+    """Return the gates of one of so many metrics, and notes."""
     named = zip(("history", "new"), tables, strict=False)
     sets = [_set_of(name, table, question, rules, better) for name, table in named]
     notes = [note for one in sets for note in one.notes]

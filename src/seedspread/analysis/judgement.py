@@ -4,7 +4,7 @@ Comparisons that are asked together are adjusted together (Bonferroni), word and
 words, tables and pictures cannot disagree and the intervals hold simultaneously.
 
 - YES: the adjusted p is below 1 - level, so the interval excludes 1, and no doubt remains (`doubts`).
-- NO: not that, but neither variance is more than k times the other, by both one-sided tests, adjusted alike.
+- NO: otherwise, if neither variance is more than k times the other, by both one-sided tests, adjusted alike.
 - MAYBE: p is below 1 - level, but a doubt remains; or the adjusted p is below four times 1 - level.
 - CAN'T TELL: everything else, and whenever a group has too few seeds.
 """
@@ -29,10 +29,10 @@ from seedspread.stats.meta import random_effects
 from seedspread.stats.result import Doubt, Headline, InterimLook, Interval, Scale, Word
 from seedspread.stats.variance_ratio import FromJackknife, LogRatioEstimate, interval_of
 
-# How many times 1 - level a p value may be for MAYBE.
+# How many times as large as 1 - level a p value may be for MAYBE.
 _MAYBE = 4
-# A scale bends a group's values if its slope differs by this factor among them; and two groups, if it
-# differs so much between their medians.
+# A scale bends a group's values if its slope differs by this factor among them, and two groups if it differs
+# by this factor between their medians.
 _BENT, _BENT_BETWEEN = 3.0, 1.5
 
 
@@ -49,19 +49,19 @@ class Judged:
 def judged(
     headlines: Sequence[Headline], estimates: Sequence[LogRatioEstimate | None], level: float
 ) -> list[Judged]:
-    """Judge headlines that are asked together; one without an estimate is not counted among them."""
+    """Judge headlines that answer one question together; one without an estimate does not count."""
     family = sum(estimate is not None for estimate in estimates)
     return [_judge(h, e, family, 1 - level) for h, e in zip(headlines, estimates, strict=True)]
 
 
 def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values multiplied by their number (Bonferroni); one that is missing does not count."""
+    """Return p values multiplied by their number (Bonferroni); missing ones do not count."""
     family = sum(p is not None for p in p_values)
     return [None if p is None else min(family * p, 1.0) for p in p_values]
 
 
 def word_of(p: float, alpha: float = 0.05) -> Word:
-    """Return the verdict of an adjusted p value alone."""
+    """Return the verdict that follows from an adjusted p value alone."""
     return "YES" if p < alpha else "MAYBE" if p < _MAYBE * alpha else "CAN'T TELL"
 
 
@@ -77,15 +77,15 @@ def _judge(headline: Headline, estimate: LogRatioEstimate | None, family: int, a
 
 
 def beyond(estimate: LogRatioEstimate, factor: float | None) -> float:
-    """Return the p value of a difference by more than `factor`: the larger of two one-sided ones."""
+    """Return the p value of a difference by more than `factor`: the larger of two one-sided p values."""
     return 1.0 if factor is None else max(estimate.below(-log(factor)), estimate.above(log(factor)))
 
 
 @dataclass(frozen=True)
 class Doubter:
-    """Asks whether a verdict survives: without its extreme seed, apart from clusters, on another scale."""
+    """Checks whether a verdict survives: without its extreme seed, apart from clusters, on another scale."""
 
-    metric: Metric  # of the values; its unit tells their natural scale
+    metric: Metric  # metric of the values; its unit determines their natural scale
     level: float  # of the intervals
     equivalence: float  # factor by which variances may differ and still count as alike
     looks: InterimLook | None  # the interim look that is judged, if any
@@ -130,7 +130,7 @@ class Doubter:
         return [(Doubt("seed", self.seed_names.get(code, str(code)), wider.name), (first, second))]
 
     def _on_natural_scale(self, pair: Pair, answer: Judged) -> list[tuple[Doubt, tuple[Group, Group]]]:
-        """Judge on the log or logit scale, if that would bend the values; those at a bound are left out."""
+        """Judge on the log or logit scale, if that would bend the values; values at a bound are left out."""
         values = np.concatenate([pair.group.values, pair.baseline.values])
         full = self.metric.full_scale
         bounded = full is not None and values.min() >= 0 and values.max() <= full
@@ -153,7 +153,7 @@ class Doubter:
         return [(Doubt("scale", scale, lowers=bent), (first, second))]
 
     def _clusters(self, pair: Pair, answer: Judged, family: int) -> list[Doubt]:
-        """Doubt a YES about two clusters if neither their rates differ nor the spread of the better one."""
+        """Doubt a YES about two clusters if neither their rates nor the spread of the better one differ."""
         if answer.word != "YES":
             return []
         found = failures(
@@ -169,7 +169,7 @@ def _verdict(answer: Judged) -> tuple[bool, bool]:
 
 
 def on_scale(values: Floats, scale: Scale, full_scale: float = 1.0) -> Floats:
-    """Return values on the log scale, or those between 0 and `full_scale` on the logit scale."""
+    """Return values on the log scale, or values between 0 and `full_scale` on the logit scale."""
     return np.log(values) if scale == "log" else np.asarray(logit(values / full_scale))
 
 
@@ -179,10 +179,10 @@ def forests(
     strips: Sequence[Strip] = (),
     estimates: Sequence[LogRatioEstimate | None] | None = None,
 ) -> tuple[Forest, ...]:
-    """Return one for each pair that meets in several datasets: within one, comparisons share runs.
+    """Return an average per pair that occurs in several datasets: within one, comparisons share runs.
 
-    A dataset that repeats the runs (`strips`) of an earlier one is left out. Without `estimates` of the
-    comparisons, normal ones with the headlines' intervals stand in.
+    A dataset that repeats runs (`strips`) of an earlier one is left out. Without `estimates` of the
+    comparisons, normal ones with the headlines' intervals are used.
     """
     repeated = repeated_runs(strips)
     pairs: dict[tuple[str, str], list[tuple[Comparison, LogRatioEstimate | None]]] = {}
@@ -196,9 +196,9 @@ def forests(
 
 
 def repeated_runs(strips: Sequence[Strip]) -> dict[tuple[Levels, str], Levels]:
-    """Strata and groups whose runs are those of an earlier stratum, and which that is.
+    """Return the strata and groups that reuse the runs of an earlier stratum, and which that is.
 
-    Runs that a factor makes no difference to stand in each of its levels: their ratios are not independent.
+    A factor that makes no difference to runs repeats them in each of its levels: ratios are not independent.
     """
     first: dict[tuple[object, ...], Levels] = {}
     repeated = {}
@@ -215,7 +215,7 @@ def _forest(comparisons: Sequence[tuple[Comparison, LogRatioEstimate | None]], l
     for c, own in comparisons:
         ratio, i = c.headline.ratio, c.headline.interval
         if ratio is not None and i is not None and 0 < i.low < i.high < np.inf:
-            # The standard error that a normal with the same interval would have.
+            # The standard error of a normal distribution with the same interval.
             error = np.log(i.high / i.low) / (2 * ndtri((1 + i.level) / 2))
             normal = FromJackknife(float(np.log(ratio)), float(error), np.inf)
             usable.append((c, normal.log_ratio, normal.std_error, own or normal))

@@ -1,4 +1,4 @@
-"""What a paper's methods section says of an audit, and the answer to NeurIPS' question on error bars."""
+"""A paragraph for a paper's methods section about an audit, and NeurIPS' question on error bars."""
 
 from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.words import look_title
@@ -23,7 +23,7 @@ def methods(audit: AuditResult, latex: bool = False) -> str:
 
 
 def _error_bars(audit: AuditResult) -> str:
-    """Return what ± is, over how many of what."""
+    """Return what ± means, and over how many seeds or runs."""
     counts = sorted({n for c in audit.comparisons for n in c.seeds})
     n = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     unit = f"{n} seeds per group" if audit.seed else f"{n} runs per group, each counted as a seed of its own"
@@ -33,7 +33,7 @@ def _error_bars(audit: AuditResult) -> str:
 
 
 def _test(audit: AuditResult) -> str:
-    """Return how variances and means are compared, and what is adjusted."""
+    """Return how variances and means are compared, and how p values are adjusted."""
     tested = [c for c in audit.comparisons if c.p_adjusted is not None]
     if not tested:
         return f"Variances are not tested: that takes {FEWEST_SEEDS} seeds per group."
@@ -63,7 +63,7 @@ def _test(audit: AuditResult) -> str:
 
 
 def _failed(audit: AuditResult) -> str:
-    """Return what was done with failed runs."""
+    """Return how failed runs were treated."""
     failed = [c.failures for c in audit.comparisons if c.failures and c.failures.kind != "clusters"]
     if not failed:
         return "No run is recorded as failed."

@@ -1,4 +1,4 @@
-"""Published means and sds: what they can show about the spread, and four lines for a review."""
+"""Published means and sds: what they reveal about the spread, and four lines for a review."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ from seedspread.tables.shape import rows_where
 from seedspread.tables.sources.run import number
 from seedspread.tables.summaries import Published, as_published, counts_in, is_standard_error, summary_columns
 
-# Heavier tails than a normal's: the F interval of two samples of t5 keeps its level up to 20 seeds with it.
+# Tails heavier than normal ones: with it, the F interval of two t5 samples keeps its level up to 20 seeds.
 EXCESS_KURTOSIS = 2.0
 _POWER, _MOST_SEEDS = 0.8, 10_001
 _COLUMNS = "columns"
@@ -65,9 +65,9 @@ UNCHECKED = "Only means and sds are known: pairs, outliers, failed runs and repe
 
 @dataclass(frozen=True)
 class PublishedComparison:
-    """A published mean and sd beside another; ratios and differences are group over, and less, baseline."""
+    """A published mean and sd vs another; ratios are group over baseline, differences group less baseline."""
 
-    stratum: str  # where both stand, such as a dataset; empty if that is the whole table
+    stratum: str  # the row of both, such as a dataset; empty if that is the whole table
     group: Published
     baseline: Published
     verdict: Word  # YES, NO, MAYBE or CAN'T TELL
@@ -78,7 +78,7 @@ class PublishedComparison:
     difference_interval: Interval
     difference_p: float
     # The ratio that the F test used here detects with 80% power if values are normal; None below 5 seeds,
-    # which show none.
+    # with which nothing can be shown.
     detectable: float | None
     enough: int | None  # the seeds per group with which it detects this ratio
 
@@ -94,7 +94,7 @@ class PublishedComparison:
 
 @dataclass(frozen=True)
 class PublishedResult(Result):
-    """What published means and sds show; see `PublishedComparison`."""
+    """The comparisons of published means and sds; see `PublishedComparison`."""
 
     source: str
     level: float
@@ -106,7 +106,7 @@ class PublishedResult(Result):
         return asdict(self) | {"excess_kurtosis": EXCESS_KURTOSIS}
 
     def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
-        """Yield the answer about one comparison; of several the verdicts and a table."""
+        """Yield the answer about one comparison; for several, the verdicts and a table."""
         first, *others = self.comparisons
         if others:
             verdicts = [c.verdict for c in self.comparisons]
@@ -347,7 +347,7 @@ def _detectable(n: int, n_baseline: int, alpha: float) -> float:
 
 
 def _enough(ratio: float | None, alpha: float) -> int | None:
-    """Return the seeds per group with which this F test detects a ratio; None if too many, or any."""
+    """Return the seeds per group with which this F test detects a ratio; None if too many, or any number."""
     if not ratio or ratio == inf:
         return None
     sizes = range(FEWEST_SEEDS, _MOST_SEEDS)
@@ -437,7 +437,7 @@ def review(result: "PublishedResult | AuditResult") -> str:
         c = min(result.comparisons, key=lambda c: 1.0 if c.headline.p is None else c.headline.p)
         title, n, ratio, detectable = c.title, _seeds(*c.seeds), c.headline.ratio, c.detectable
         interval, word, enough = c.headline.shown_interval, c.word, None
-        with suppress(BudgetError, ValueError, OverflowError):  # too many to plan for
+        with suppress(BudgetError, ValueError, OverflowError):  # too many seeds to plan for
             enough = max(planning.seeds_for(max(ratio, 1 / ratio))[0], FEWEST_SEEDS) if ratio else None
         sides = [f"{group_name(c.factor, side.group)} {mean_and_sd(side)}" for side in c.pooled]
     else:

@@ -1,4 +1,4 @@
-"""A checked table as samples: the groups of each dataset, and every comparison."""
+"""A checked table as samples: the groups of each dataset, and all comparisons."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from seedspread.tables.columns import Codes, RunTable, coded
 
 @dataclass(frozen=True)
 class Strip:
-    """The values of one group in one stratum, for drawing: seeds and blocks stand beside them."""
+    """The values of one group in one stratum, for drawing, with their seeds and blocks."""
 
     stratum: Levels
     group: str
@@ -28,7 +28,7 @@ class Strip:
 
 
 class Versus:
-    """What has a group and its baseline, levels of `factor`, in a stratum of `by`; their names for people."""
+    """Displayed names of a comparison of a group with its baseline, levels of `factor`, in a stratum of `by`."""
 
     stratum: Levels
     group: str
@@ -38,7 +38,7 @@ class Versus:
 
     @property
     def group_name(self) -> str:
-        """`clamp`, `depth = 2`."""
+        """Return `clamp`, or `depth = 2`."""
         return group_name(self.factor, self.group)
 
     @property
@@ -47,7 +47,7 @@ class Versus:
 
     @property
     def title(self) -> str:
-        """`clamp vs subtract`, with the stratum before it: `depth = 2: clamp vs subtract`."""
+        """Return `clamp vs subtract`, after the stratum if there is one: `depth = 2: clamp vs subtract`."""
         name = f"{self.group_name} vs {self.baseline_name}"
         return f"{stratum_name(self.by, self.stratum)}: {name}" if self.stratum else name
 
@@ -83,7 +83,7 @@ def groups_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
     out = []
     for stratum, cells in of_stratum.items():
         every = np.sort(np.concatenate([rows for _, rows in cells]))
-        blocks = pd.unique(codes[every])  # coded anew in each stratum
+        blocks = pd.unique(codes[every])  # coded separately in each stratum
         own = np.zeros(len(block_names), np.intp)
         own[blocks] = np.arange(len(blocks))
         groups = [
@@ -108,7 +108,7 @@ def groups_by_stratum(runs: RunTable) -> list[tuple[Levels, list[Group]]]:
 def compared_pairs(runs: RunTable) -> Iterator[Pair]:
     """Yield every comparison.
 
-    Without a baseline each level of the group is compared with every one that is before it in the table.
+    Without a baseline, each level of the group is compared with every earlier one in the table.
     """
     for name, groups in groups_by_stratum(runs):
         for earlier, group in combinations(groups, 2):
@@ -117,7 +117,7 @@ def compared_pairs(runs: RunTable) -> Iterator[Pair]:
 
 
 def strips_of(runs: RunTable) -> tuple[Strip, ...]:
-    """The values of each group in each stratum, in the order of the table."""
+    """Return the values of each group in each stratum, in the order of the table."""
     values, blocks, seeds = (runs.frame[c].to_numpy() for c in ("value", "block", "seed_name"))
     return tuple(
         Strip(stratum, group, tuple(values[rows].tolist()), tuple(blocks[rows]), tuple(seeds[rows]))
@@ -128,9 +128,9 @@ def strips_of(runs: RunTable) -> tuple[Strip, ...]:
 def noise_of_test_set(
     group: Group, seeds: Sequence[Codes], metric: Metric, level: float, test_size: int | None
 ) -> TestSetNoise | None:
-    """Test-set noise of accuracies: from predictions, one run of each seed, or else its bound.
+    """Return the test-set noise of accuracies: from predictions, one run per seed, or else its upper bound.
 
-    Another metric is no mean of right and wrong answers. `seeds` are the codes of each kind of seed.
+    Other metrics are not means of right and wrong answers. `seeds` are the codes of each kind of seed.
     """
     scale = metric.full_scale
     if scale is None or len(group.values) < 2:

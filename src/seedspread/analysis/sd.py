@@ -1,4 +1,4 @@
-"""Questions about the sd itself: is it what is claimed, is it below a bound, do many groups share one?"""
+"""Questions about the sd itself: does it equal a claim, is it below a bound, do many groups share one?"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -39,9 +39,9 @@ from seedspread.tables.question import (
 )
 from seedspread.tables.read import Source, read_table
 
-# Answers that are sentences of their own; more are counted.
+# Answers that are printed as sentences; more are counted.
 _MOST_SENTENCES = 4
-# With fewer groups every pair can be read.
+# With fewer groups, every pair is readable.
 MANY = 4
 _QUESTIONS = {"sigma": "Is the sd {:g}?", "sd_below": "Is the sd below {:g}?"}
 
@@ -69,7 +69,7 @@ def many_groups(groups: Sequence[Group], level: float, equivalence: float) -> Ma
 
 
 def has_sd(group: Group, seeds: int = 2) -> bool:
-    """Return whether a group has so many seeds, with different values."""
+    """Return whether a group has this number of seeds, with different values."""
     return len(group.seed_codes) >= seeds and group.has_spread and bool(np.ptp(group.seed_means) > 0)
 
 
@@ -77,17 +77,17 @@ def has_sd(group: Group, seeds: int = 2) -> bool:
 class SdAnswer:
     """The verdict on the sd of a group, or of several that share one."""
 
-    of: str  # the group, or how many
+    of: str  # the group, or the number of groups
     seeds: int
     sd: Estimate  # with the interval that decides, adjusted for several answers
-    p: float  # of the sd that is claimed, or of one at the bound, adjusted alike
+    p: float  # of the claimed sd, or of an sd at the bound, adjusted alike
     word: Word
     claim: str  # the verdict in words
 
 
 @dataclass(frozen=True)
 class SdResult(Result):
-    """Whether sds are what is claimed, or below a bound; `many` says whether groups share one."""
+    """Verdicts on whether sds equal a claim or are below a bound; `many`: do groups share one?"""
 
     source: str
     value: str
@@ -106,7 +106,7 @@ class SdResult(Result):
         yield from map(Note, self.notes)
 
     def answers(self) -> list[tuple[str, str]]:
-        """Every verdict; of many, which groups have it."""
+        """Return every verdict; if there are many, the groups that have it."""
         out: list[tuple[str, str]] = []
         for word in dict.fromkeys(a.word for a in self.found):
             own = [a for a in self.found if a.word == word]
@@ -144,7 +144,7 @@ def audit_sd(
     equivalence: float = 2.0,
     **rows: Unpack[Rows],
 ) -> SdResult:
-    """Audit whether the sd across seeds is what is claimed, or below a bound.
+    """Audit whether the sd across seeds equals a claim, or is below a bound.
 
     Args:
         table: as `audit` takes it.
@@ -192,7 +192,7 @@ def audit_sd(
 def _sds(
     runs: RunTable, together: bool, level: float, equivalence: float
 ) -> tuple[list[tuple[str, int, LogEstimate]], list[ManyGroups]]:
-    """Return the variance of each group, or of groups that share one, and whether they do."""
+    """Return the variance of each group, or of groups that share one, and the tests of whether they do."""
     units: list[tuple[str, int, LogEstimate]] = []
     many = []
     for stratum, groups in groups_by_stratum(runs):
@@ -219,7 +219,7 @@ def successful(group: Group) -> Group:
 def _judged(
     of: str, seeds: int, found: LogEstimate, name: str, limit: float, alpha: float, family: int, factor: float
 ) -> SdAnswer:
-    """Judge a bound by two one-sided tests; a claimed sd by a two-sided one, and by two beyond `factor`."""
+    """Judge a bound by two one-sided tests; a claimed sd by a two-sided test, and by two beyond `factor`."""
     at, tails = 2 * log(limit), 2
     word: Word
     above, below = min(family * found.above(at), 1.0), min(family * found.below(at), 1.0)

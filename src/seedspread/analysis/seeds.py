@@ -1,4 +1,4 @@
-"""How many seeds a study needs, or what its seeds can show: `seedspread seeds`."""
+"""Number of seeds that a study needs, or what its seeds can show: `seedspread seeds`."""
 
 from dataclasses import asdict, dataclass
 from math import inf
@@ -13,7 +13,7 @@ from seedspread.tables.question import with_known_arguments
 
 @dataclass(frozen=True)
 class SeedBudget:
-    """Sentences for people, one per question, and the values in them for programs."""
+    """Sentences for people, one per question, and their numbers for programs."""
 
     text: str
     values: dict[str, Any]
@@ -39,7 +39,7 @@ def seed_budget(
     margin: float | None = None,
     drop: float | None = None,
 ) -> SeedBudget:
-    """Return how many seeds a question takes, or what a number of seeds can detect.
+    """Return how many seeds a question requires, or what a number of seeds can detect.
 
     Questions about spread take `ratio` or `n`; about a mean, `sd` and `se`; about two means, `sd` and one of
     `difference`, `margin` and `drop`.
@@ -101,7 +101,7 @@ _PAST_RUNS = 30
 def _means(
     option: str, size: float, sd: float | None, n: int | None, other: int | None, power: float, design: Design
 ) -> SeedBudget:
-    """Return the seeds per group for a t test, or its power with `n`; for a drop, the gate's new runs."""
+    """Return the seeds per group for a t test, or with `n` its power; for a drop, the gate's new runs."""
     pairs, alpha, gate = design.pairs, design.alpha, option == "--drop"
     if sd is None or not (0 < sd < inf and 0 < size < inf):
         raise BudgetError(f"{option} needs a positive number, and the spread over seeds with --sd")
@@ -143,7 +143,7 @@ def _means(
 def _spread(
     ratio: float | None, n: int | None, n_baseline: int | None, power: float, design: Design
 ) -> SeedBudget:
-    """Return the seeds, the ratio or the power that is not given."""
+    """Return whichever of seeds, ratio and power is not given."""
     alpha = design.alpha
     if n is None:
         asked, ratio = "seeds", ratio or 0.0

@@ -1,4 +1,4 @@
-"""Looks at a study that grows: its levels, its last look, and how many seeds to expect."""
+"""Interim looks of a growing study: their levels, the last one, and the number of seeds to expect."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from seedspread.stats.sequential import Progress, expected
 
 
 def factor_of(sizes: tuple[int, ...], progress: Progress = lambda _: None) -> float:
-    """Of looks at so many seeds: from the table, else simulated (minutes) and kept in the user's cache."""
+    """Return the factor for looks at these sizes: tabulated, or simulated (minutes) and then cached."""
     known = known_factor(sizes)
     if known is not None:
         return known
@@ -39,7 +39,7 @@ def factor_of(sizes: tuple[int, ...], progress: Progress = lambda _: None) -> fl
 
 
 def known_factor(sizes: tuple[int, ...]) -> float | None:
-    """Without a simulation; None if it takes one. A file that is not as expected is replaced."""
+    """Return the factor without simulating it, else None. An unreadable cache file is replaced."""
     tabled = sequential.tabled_factor(sizes)
     if tabled:
         return tabled
@@ -57,20 +57,20 @@ def _file(sizes: tuple[int, ...]) -> Path:
 
 
 def looks_of(record: studies.SequentialRecord | None) -> InterimLook | None:
-    """Those that the headlines of a study count now; None of a study that does not grow."""
+    """Return the interim looks that a study's headlines account for now; None if the study does not grow."""
     if record is None:
         return None
     sizes = record.spec.sizes
-    return InterimLook(sizes, record.number, factor_of(sizes))  # whatever the record says of the factor
+    return InterimLook(sizes, record.number, factor_of(sizes))  # the record's own factor is ignored
 
 
 def looks_at(
     store: Path, folders: Iterable[str], asked: InterimLook | None
 ) -> tuple[InterimLook | None, list[str]]:
-    """Return the interim looks to count for runs of a store, and a note if they are not those asked for.
+    """Return the interim looks to count for runs of a store, and a note if these are not those asked for.
 
-    The store knows which runs were looked at, and looks at most of these runs count, whichever study took
-    them: to ask the same runs under another name is no first look.
+    The store records which runs were looked at. A look at most of these runs counts, whichever study took it:
+    auditing the same runs under another name is not a first look.
     """
     keys = {os.path.basename(folder) for folder in folders}
     notes, found, counted = [], asked, ""
@@ -92,12 +92,12 @@ def looks_at(
     return found, notes
 
 
-# Groups that hardly ever correlate more: what even they do not meet is never met.
+# Groups rarely correlate more strongly: a rule that even these do not meet is never met.
 _MOST_ALIKE, _NEVER = 0.9, 0.01
 
 
 def factor_for(spec: studies.SequentialSpec, comparisons: int, progress: Progress) -> float:
-    """See `factor_of`; a rule that is never met is refused."""
+    """Return `factor_of` a schedule; refuse a rule that is never met."""
     factor = factor_of(spec.sizes, progress)
     met = expected(
         spec.sizes, factor, 1.0, precision=spec.precision, correlation=_MOST_ALIKE, comparisons=comparisons
@@ -133,7 +133,7 @@ def standing(record: studies.SequentialRecord) -> str:
 
 
 def _what_next(record: studies.SequentialRecord) -> str:
-    """`stopped: decided`, or how many seeds are to come at most."""
+    """Return `stopped: decided`, or how many more seeds there may be."""
     if record.stopped:
         return f"stopped: {record.stopped}"
     most = record.spec.limit - (record.looks[-1].seeds if record.looks else 0)
@@ -147,9 +147,9 @@ def interval_of_look(c: studies.LookComparison) -> Interval | None:
 
 
 def sequential_facts(record: studies.SequentialRecord, comparisons: int, cells: int) -> dict[str, Any]:
-    """A growing study for programs: its rule, its looks, and how many runs it takes, whatever was seen.
+    """Return a growing study for programs: its rule, its looks, and its number of runs, whatever was seen.
 
-    On average on normal values, of variances that are alike and that differ by a ratio of 4; and at most.
+    Runs on average, for normal values, if variances are equal or differ by a ratio of 4; and at most.
     """
     spec, factor = record.spec, record.factor or factor_of(record.spec.sizes)
     alike, four = (
@@ -186,5 +186,5 @@ def looks_table(record: studies.SequentialRecord, title: str) -> Table:
     compared = ("comparison",) if several else ()
     headings = ("look", "seeds", *compared, "ratio", "interval", "p", "difference")
     most = f"Intervals and p values count the looks, at most {len(record.spec.sizes)}."
-    note = f"{most} {standing(record)}".removesuffix(".")  # tables end it themselves
+    note = f"{most} {standing(record)}".removesuffix(".")  # tables add the period
     return Table("", title, tuple(map(Column, headings)), rows, note=note)

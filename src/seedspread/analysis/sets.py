@@ -1,4 +1,4 @@
-"""The same question of several sets of runs: did the spread change, and do their answers agree?
+"""One question about several sets of runs: did the spread change, and do their answers agree?
 
 The first is an audit with the set as the group; the second compares the variance ratios of two sets.
 """
@@ -43,7 +43,7 @@ _Answer = tuple["SetAnswer", LogRatioEstimate | None]
 
 @dataclass(frozen=True)
 class SetAnswer:
-    """What one set says of a group and its baseline; `word` and `p_adjusted` are those of its own audit."""
+    """The answer of one set for a group and its baseline; `word` and `p_adjusted` are from its own audit."""
 
     source: str
     seeds: tuple[int, int]
@@ -54,19 +54,19 @@ class SetAnswer:
 
 @dataclass(frozen=True)
 class Agreement(Versus):
-    """The same question of two sets."""
+    """The answers of two sets to the same question."""
 
-    stratum: Levels  # where the group is compared with its baseline
+    stratum: Levels  # the stratum in which the group is compared with its baseline
     group: str
     baseline: str
-    source: str  # a set; ratios of ratios are those of `source` over `first`
+    source: str  # the second set; ratios of ratios are `source` over `first`
     first: str
-    answers: tuple[SetAnswer, SetAnswer]  # of the two, that of `first` first
+    answers: tuple[SetAnswer, SetAnswer]  # the answers of `first` and `source`
     headline: Headline  # of the ratio of the two variance ratios
-    p_adjusted: float | None  # of the hypothesis that it is 1, adjusted over all such comparisons
-    word: Word  # of their difference: YES if they differ, NO if they agree, and so on
+    p_adjusted: float | None  # p of the hypothesis that it is 1, adjusted over all agreements
+    word: Word  # YES if the sets differ, NO if they agree, and so on
     verdict: str
-    factor: str = ""  # what the group is a level of, as the stratum is one of `by`
+    factor: str = ""  # the factor of which the group is a level; the stratum consists of levels of `by`
     by: tuple[str, ...] = ()
 
     def as_values(self) -> dict[str, Any]:
@@ -78,17 +78,17 @@ class CompareResult(Result):
     """The same question, asked of several sets of runs.
 
     Attributes:
-        names: of the sets, the one that the others are compared with first.
-        sources: what was read of each.
+        names: names of the sets, the one that the others are compared with first.
+        sources: what was read for each set.
         value: the column with a number per run.
-        metric: what it is.
-        group: what tells the groups of a set apart; None if a set is one sample.
-        baseline: the group that the others are compared with; empty if all are compared with all.
+        metric: the metric of the values.
+        group: the column that distinguishes the groups of a set; None if a set is one sample.
+        baseline: the group that the others are compared with; empty if every pair is compared.
         spread: the audit with the set as the group: of each group, from the first set to the others.
         agreements: for each group and its baseline, whether the sets agree on their ratio.
-        only: settings that are in one set only, or not in the first, by set.
-        copies: a line on runs that are the same in two sets, and so no further evidence.
-        notes: what was found, and what is assumed.
+        only: settings that occur in one set only, or not in the first, by set.
+        copies: a line on runs that are identical in two sets, and so are no further evidence.
+        notes: remarks on the data and the assumptions.
     """
 
     names: tuple[str, ...]
@@ -105,7 +105,7 @@ class CompareResult(Result):
 
     @property
     def answer(self) -> str:
-        """Did the spread change, and do the sets agree, in a few sentences."""
+        """Return a few sentences: did the spread change, and do the sets agree?"""
         spread, agreement = (
             " ".join(f"{word}: {'; '.join(texts)}." for word, *texts in found)
             for found in (words.changed(self), words.agreeing(self))
@@ -160,8 +160,8 @@ class RunSet:
 class JoinedSets:
     """All sets in one table; see `CompareResult`.
 
-    Its `frame` has the set's name as `source`, and as `setting` what is compared from set to set: the levels
-    of `by`, which are those of the stratum and that of the group.
+    Its `frame` has the set's name as `source`, and the setting that is compared across sets as `setting`: the
+    levels of `by`, first those of the stratum, then that of the group.
     """
 
     names: tuple[str, ...]
@@ -173,7 +173,7 @@ class JoinedSets:
     notes: tuple[str, ...]
 
     def of(self, name: str) -> RunTable:
-        """The runs of one set, its groups in the order of all."""
+        """Return the runs of one set, with its groups in the common order."""
         frame, crashed = self.runs.frame, self.runs.crashed
         groups = coded(frame["group"])[0]
         own = frame.iloc[np.argsort(groups, kind="stable")]
@@ -181,7 +181,7 @@ class JoinedSets:
         return replace(self.runs, frame=own, crashed=crashed.loc[crashed["source"] == name])
 
     def by_setting(self) -> RunTable:
-        """Return the sets as groups, their groups as datasets: did the spread change?"""
+        """Return the sets as groups and their groups as datasets: did the spread change?"""
         frame, is_first = self.runs.frame, self.runs.frame["source"] == self.names[0]
         shared = set(frame["setting"][is_first]) & set(frame["setting"][~is_first])
         kept = frame.loc[frame["setting"].isin(shared)].reset_index(drop=True)
@@ -193,7 +193,7 @@ class JoinedSets:
 
 
 def join(sets: Sequence[RunSet]) -> JoinedSets:
-    """One table of all; refuses sets that have no setting in common with the first, or another unit."""
+    """Join all sets into one table; refuse sets with no setting in common with the first, or another unit."""
     sets, metric, notes = _in_one_unit(sets)
     named = [s.runs.columns.seed for s in sets]  # runs of sets without seeds cannot be paired
     columns = replace(sets[0].runs.columns, seed=None if None in named else named[0])
@@ -221,7 +221,7 @@ def join(sets: Sequence[RunSet]) -> JoinedSets:
 
 
 def _in_one_unit(sets: Sequence[RunSet]) -> tuple[list[RunSet], Metric, list[str]]:
-    """Shares and per cent are brought together; other units that differ are refused, as are directions."""
+    """Convert shares to per cent if sets mix them; refuse other differences in unit, or in direction."""
     value = sets[0].runs.columns.value
     if len({s.metric.better for s in sets}) > 1:
         told = " and ".join(f"{s.metric.better} in {s.name}" for s in sets)
@@ -252,9 +252,9 @@ def _in_per_cent(one: RunSet) -> RunSet:
 
 
 def _copies(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Return a line on settings of a later set whose runs are all those of the first.
+    """Return a line on settings of a later set whose runs are identical to those of the first.
 
-    Single runs are not looked for: values that are rounded agree by chance.
+    Single runs are not compared: rounded values agree by chance.
     """
     known = pd.MultiIndex.from_frame(frame.loc[frame["source"] == names[0], [*_RUN, "value"]])
     out = []
@@ -269,7 +269,7 @@ def _copies(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def _only(frame: pd.DataFrame, by: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Settings that the first set lacks, and its own that no other has; none in common is an error."""
+    """Return settings that the first set lacks, and its own that no other has; refuse sets without overlap."""
     of = {name: dict.fromkeys(frame["setting"][frame["source"] == name]) for name in names}
     others = {one for name in names[1:] for one in of[name]}
     for name in names[1:]:
@@ -286,7 +286,7 @@ def _only(frame: pd.DataFrame, by: Sequence[str], names: Sequence[str]) -> dict[
 
 
 def agreements(joined: JoinedSets, comparer: audit.Comparer) -> tuple[Agreement, ...]:
-    """For every question that the first set and another can answer: do they agree? Adjusted together."""
+    """Return, for every question of the first set and another, whether they agree; adjusted together."""
     level = comparer.level
     first, *others = (_answers(joined.of(name), name, comparer) for name in joined.names)
     both = [(key, first[key], other[key]) for other in others for key in first if key in other]
@@ -309,7 +309,7 @@ def agreements(joined: JoinedSets, comparer: audit.Comparer) -> tuple[Agreement,
 
 
 def _answers(runs: RunTable, name: str, comparer: audit.Comparer) -> dict[_Key, _Answer]:
-    """What a set says by itself, as its own audit would."""
+    """Return the answers of a set alone, as in its own audit."""
     pairs, out = list(compared_pairs(runs)), {}
     for pair, (j, estimate) in zip(pairs, audit.judge_pairs(runs, pairs, comparer), strict=True):
         answer = SetAnswer(name, pair.seeds, j.headline, j.p_adjusted, j.word)
@@ -337,7 +337,7 @@ def compare_tables(
 ) -> CompareResult:
     """Ask the same question of named tables; the others are compared with the first.
 
-    Without a group each table is one sample. `recorded` are notes on what the sets' studies record.
+    Without a group, each table is one sample. `recorded` are notes from the records of the sets' studies.
     """
     check_options(level, equivalence=equivalence)
     sets = [_set_of(name, table, question, better) for name, table in tables]
@@ -378,14 +378,14 @@ def compare_tables(
 
 
 def _set_of(name: str, table: ReadTable, question: Question, better: Better | None) -> RunSet:
-    """A table's runs, and notes that name it."""
+    """Return a table's runs, and notes with its name."""
     runs = check_runs(*in_one_group(table, question, name), better)
     metric, told = audit.metric_of_runs(runs, None, better, accuracies=False)
     return RunSet(name, runs, metric, (*(f"{name}: {note}" for note in runs.notes), *told))
 
 
 def _with_baseline(joined: JoinedSets, question: Question) -> JoinedSets:
-    """Return it with the group that the others are compared with, as it would be in a table of all."""
+    """Return it with the baseline that a table of all sets would have."""
     if joined.runs.columns.group == SET:
         if question.baseline is not None:
             raise TableError("--baseline is a level of the group; name the column with --group")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def number(value: float | None) -> str:
-    """Three digits, no needless ones; infinity has its sign."""
+    """Format three digits without trailing zeros; infinity has its sign."""
     if value is None:
         return "-"
     if not np.isfinite(value):
@@ -74,9 +74,9 @@ def minus(text: str) -> str:
 
 
 def aligned(cells: Sequence[str]) -> list[str]:
-    """Return numbers with blanks before them, so that their decimal points are one below the other."""
+    """Return numbers padded with spaces, so that their decimal points are aligned."""
     before = [len(re.split(r"[.*±]", cell)[0].rstrip()) for cell in cells]
-    # One blank more, or a table takes them for numbers and sets them to the right.
+    # One space more, or a table would take them for numbers and align them to the right.
     return [" " * (max(before) - own + 1) + cell for own, cell in zip(before, cells, strict=True)]
 
 
@@ -88,15 +88,15 @@ def probability(value: float) -> str:
 _ALPHA = 0.05
 # Correlation of shared seeds that makes a comparison much more precise.
 _CORRELATED = 0.5
-# Of a variance: what most of it is, and what is worth naming; of a difference that is shown: what is little.
+# Shares of a variance that are most of it, and worth naming; and of a difference, that are little.
 _MOSTLY, _WORTH_NAMING, _LITTLE = 2 / 3, 0.1, 0.2
-# Why components cannot be had.
+# Notes on components that cannot be estimated.
 NO_VARIANCE = "no two runs of one block differ, so there is no variance to split"
 NOT_REPEATED = (
     "no seed was run twice, so the variance between seeds cannot be separated from same-seed noise; run each "
     "seed in two blocks (--block), or repeat runs"
 )
-# Of a set that is a sequential study.
+# Note on a set that is a sequential study.
 LOOKS_NOT_COUNTED = "Its ratios here do not count the looks; its own audit does."
 # Settings that a line names.
 _MOST_NAMED = 4
@@ -111,7 +111,7 @@ def warnings(
     baseline: Group,
     unlike: Sequence[Span],
 ) -> tuple[str, ...]:
-    """What a reader should know before using the numbers; `pooled` is the F test of all runs."""
+    """Return warnings to read before using the numbers; `pooled` is the F test of all runs."""
     out = []
     for t in (t for t in twins if are_dependent(t) and not are_opposed(t)):
         name = group_name(group.factor, t.group)
@@ -137,7 +137,7 @@ def warnings(
 
 
 def unlike_sentence(unlike: Sequence[Span], factor: str) -> str:
-    """A warning of cells whose variances are far apart; `factor` is what the groups are levels of."""
+    """Return a warning of cells with very different variances; `factor` defines the groups."""
     spans = "; ".join(
         f"the variance of {group_name(factor, s.group)} goes from {s.low:.3g} "
         f"({joined_levels(s.low_block)}) to {s.high:.3g} ({joined_levels(s.high_block)})"
@@ -165,7 +165,7 @@ def _sign(sign: TwoClusters | FailedRuns, name: str) -> str:
 
 
 def floor_sentence(noise: TestSetNoise, name: str | None = None) -> str:
-    """How much of a group's variance the test set accounts for; `name` is the group's in the sentence."""
+    """Return the share of a group's variance that the test set accounts for; `name` is the group's name."""
     examples = f"{noise.test_size:,} test examples"
     whole = f"{noise.group if name is None else name}'s variance of {noise.observed:.3g}"
     if noise.remaining is None or noise.interval is None:
@@ -181,7 +181,7 @@ def floor_sentence(noise: TestSetNoise, name: str | None = None) -> str:
 
 
 def two(value: float | None) -> str:
-    """Two significant digits: `0.094`, `1.0`, `6.8`, `50`, `140`."""
+    """Format two significant digits: `0.094`, `1.0`, `6.8`, `50`, `140`."""
     if value is None or not np.isfinite(value):
         return "-" if value is None or math.isnan(value) else "∞"
     if value == 0 or abs(value) < 1e-4 or abs(value) >= 1e6:
@@ -192,7 +192,7 @@ def two(value: float | None) -> str:
 
 
 def three(value: float) -> str:
-    """Three significant digits, without an exponent: `0.00120`, as the sd of a loss may be."""
+    """Format three significant digits, without an exponent: `0.00120`, as for the sd of a loss."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}" if abs(value) >= 1e-4 else f"{value:.2e}"
 
 
@@ -226,7 +226,7 @@ def ends(interval: Interval | None) -> str:
 
 
 def _end(ratio: float) -> str:
-    """Two digits, or as many as show on which side of 1 it lies: `1.02`."""
+    """Format two digits, or as many as show on which side of 1 it lies: `1.02`."""
     if two(ratio) != "1.0" or ratio == 1:
         return two(ratio)
     return f"{ratio:.{min(-math.floor(math.log10(abs(ratio - 1))), 6)}f}"
@@ -238,7 +238,7 @@ def ci(interval: Interval) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference with its sign, a real minus, and three digits."""
+    """Format a difference with its sign, a real minus, and three digits."""
     return f"{'−' if value < 0 else '+'}{number(abs(value))}" if value else "0"
 
 
@@ -250,7 +250,7 @@ def title_line(audit: AuditResult, c: Comparison) -> str:
 
 
 def claim_of(word: Word, name: str, ratio: float | None, seeds: str, equivalence: float | None) -> str:
-    """What a verdict says of a group's spread."""
+    """Return a verdict as a claim about a group's spread."""
     more = "more" if (ratio or 1.0) > 1 else "less"
     match word:
         case "YES":
@@ -295,7 +295,7 @@ def _doubt(c: Comparison, doubt: Doubt) -> str:
 
 
 def _unlike(c: Comparison, unlike: UnlikeShapes) -> str:
-    """What differs if one shape does not describe both groups."""
+    """Return how the groups differ if one shape does not describe both."""
     tighter = "tighter" if unlike.typical_ratio < 1 else "wider"
     said = f"in most seeds it is {tighter} (typical sd {times(unlike.typical_ratio**0.5)})"
     far = [
@@ -378,7 +378,7 @@ def next_steps(every: Sequence[Comparison]) -> list[str]:
 
 
 def asides(c: Comparison) -> list[tuple[str, str]]:
-    """What stands beside a verdict, each with its label: means, power, failures, cautions."""
+    """Return the lines below a verdict, each with its label: means, power, failures, cautions."""
     out = [("Failures", rates)] if (rates := failure_rates(c)) else []
     if c.means is not None:
         out.append(("Means", means_sentence(c.group_name, c.means, c.better)))
@@ -400,7 +400,7 @@ def asides(c: Comparison) -> list[tuple[str, str]]:
 
 
 def failures_lead(c: Comparison) -> bool:
-    """Whether failed runs are the first thing to know: their rates differ, or most runs fail."""
+    """Return whether failed runs come first: their rates differ, or most runs fail."""
     f = c.failures
     return f is not None and f.kind != "clusters" and (f.p < _ALPHA or max(r.value for r in f.rates) > 0.5)
 
@@ -442,7 +442,7 @@ def means_sentence(name: str, means: Estimate, better: Better) -> str:
 
 
 def difference(estimate: Estimate, unit: str = "", scale: float = 1.0) -> str:
-    """`−14.0 (95% CI −16.2 to −11.8)`: as many decimals as three digits of the farther end have."""
+    """Format as `−14.0 (95% CI −16.2 to −11.8)`, with three digits for the end farther from zero."""
     interval, value, unit = estimate.interval, scale * estimate.value, f" {unit}" if unit else ""
     if interval is None:
         return f"{signed(value)}{unit}"
@@ -461,7 +461,7 @@ def seed_counts(seeds: tuple[int, int]) -> str:
 
 
 def explanations(c: Comparison) -> list[str]:
-    """Per test a paragraph: which it is, why it is used, what it assumes, whether that is met."""
+    """Return a paragraph per test: its name, why it is used, what it assumes, whether that is met."""
     lines = []
     for t in c.tests:
         df = f" ({', '.join(f'{d:.3g}' for d in t.df)} df)" if t.df else ""
@@ -478,7 +478,7 @@ def test_name(t: TestResult) -> str:
 
 
 def detail_lines(c: Comparison) -> list[str]:
-    """What `--details` adds in words: probabilities, pairs, correlations, test-set noise."""
+    """Return the sentences that `--details` adds: probabilities, pairs, correlations, test-set noise."""
     h, lines = c.headline, []
     if h.above_1 is not None and h.above_2 is not None and h.shrunken is not None:
         prior, larger = h.shrunken, f"Probability that {c.group_name} has the larger variance"
@@ -519,20 +519,20 @@ def noise_lines(c: Comparison) -> list[str]:
 
 
 def counted(audit: AuditResult) -> list[tuple[Word, str]]:
-    """How many comparisons have which verdict, with the names of a few: a line for each verdict."""
+    """Return a line for each verdict: the number of comparisons that have it, and a few of their names."""
     every = audit.in_order
     alone = len({(c.group, c.baseline) for c in every}) == 1
     names = [stratum_name(c.by, c.stratum) if alone and c.stratum else c.title for c in every]
     found = counted_verdicts(list(zip(names, every, strict=True)))
     unsettled = sum(c.word == "CAN'T TELL" for c in every)
-    if audit.omnibus is None or 2 * unsettled <= len(every):  # most pairs can be told apart
+    if audit.omnibus is None or 2 * unsettled <= len(every):  # most pairs can be distinguished
         return found
     lead = (audit.omnibus.word, many_groups_sentence(audit.omnibus))
     return [lead, *(found if any(word != "CAN'T TELL" for word, _ in found) else [])]
 
 
 def counted_verdicts(every: Sequence[tuple[str, Comparison]]) -> list[tuple[Word, str]]:
-    """See `counted`; of comparisons of any audits, with their names."""
+    """Return `counted` for named comparisons of any audits."""
     out: list[tuple[Word, str]] = []
     for word in get_args(Word):
         rows = [(name, c) for name, c in every if c.word == word]
@@ -562,14 +562,14 @@ def _why_not(rows: Sequence[Comparison]) -> str:
 
 
 def plural(by: Sequence[str]) -> str:
-    """What the levels of `by` are called: `datasets`, after the column's own name."""
+    """Return a plural for the levels of `by`: `datasets`, from the column's own name."""
     name = by[0].lower().replace("_", " ") if len(by) == 1 else "setting"
     name = f"{name}set" if name.endswith("data") else name
     return name if name.endswith("s") else f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
 def forest_groups(forest: Forest, factor: str) -> tuple[str, str]:
-    """What its groups are called in a sentence."""
+    """Return the names of its groups in a sentence."""
     return group_name(factor, forest.group), group_name(factor, forest.baseline)
 
 
@@ -624,14 +624,14 @@ def comparison_sentence(title: str, contrasts: Sequence[ComponentContrast]) -> s
     return f"{sentence}."
 
 
-# What the verdict on a ratio of ratios means for the sets.
+# Meaning for the sets of the verdict on a ratio of ratios.
 AGREEMENT: dict[Word, str] = {
     "YES": "DIFFER", "MAYBE": "MAY DIFFER", "NO": "AGREE", "CAN'T TELL": "CAN'T TELL",
 }  # fmt: skip
 
 
 def changed(result: CompareResult) -> Sequence[tuple[str, ...]]:
-    """Did the spread change from the first set to the others? Each verdict with its claim."""
+    """Return each verdict, with its claim, on whether the spread changed from the first set to the others."""
     comparisons = result.spread.comparisons
     if len(comparisons) > 1:
         return counted(result.spread)
@@ -639,7 +639,7 @@ def changed(result: CompareResult) -> Sequence[tuple[str, ...]]:
 
 
 def agreeing(result: CompareResult) -> list[tuple[str, str]]:
-    """Do the sets agree on variance ratios? Each verdict with what it is about."""
+    """Return each verdict on whether the sets agree on variance ratios, and its subject."""
     out = []
     for word, label in AGREEMENT.items():
         found = [a for a in result.agreements if a.word == word]
@@ -656,7 +656,7 @@ def look_title(looks: InterimLook) -> str:
 
 
 def expectation(facts: dict[str, Any]) -> str:
-    """How many runs a growing study will take, from its facts."""
+    """Return how many runs a growing study will take, given its facts."""
     runs, sizes = facts["expected_runs"], facts["sizes"]
     cells = runs["most"] // sizes[-1]
     one, four = (
@@ -683,14 +683,14 @@ def listed(names: Sequence[str]) -> str:
 
 
 def few(settings: Iterable[str]) -> str:
-    """Return settings one after the other; of many the first few."""
+    """Return settings separated by commas, at most the first few."""
     every = list(settings)
     more = [f"and {len(every) - _MOST_NAMED} more"] if len(every) > _MOST_NAMED else []
     return "; ".join([*every[:_MOST_NAMED], *more])
 
 
 def copies_note(copies: int, runs: int, name: str, first: str) -> str:
-    """Warn of runs of one set that are those of the first."""
+    """Warn of runs of one set that are identical to runs of the first."""
     which = f"All {copies:,}" if copies == runs else f"{copies:,} of {runs:,}"
     return (
         f"{which} runs of {name} have the setting, seed and value of a run of {first}: they are copies, or "
@@ -699,13 +699,13 @@ def copies_note(copies: int, runs: int, name: str, first: str) -> str:
 
 
 def left_out(more: int, what: str = "") -> list[str]:
-    """Return a line on rows that a table does not show, if there are any."""
+    """Return a line on rows that a table leaves out, if there are any."""
     kind = f"more {what}" if what else "more, "
     return [f"{more:,} {kind}with larger p values, are not in this table."] if more > 0 else []
 
 
 def devices_note(devices: Mapping[str, int]) -> list[str]:
-    """Say on which devices runs were made, if they differ; CPUs and those not recorded are not told apart."""
+    """Note the devices on which runs were made, if they differ; CPUs and unrecorded devices count as one."""
     if len(devices) < 2 or {*devices} <= {"", "cpu"}:
         return []
     named = ", ".join(f"{n} on {name or 'a device that was not recorded'}" for name, n in devices.items())
@@ -715,7 +715,7 @@ def devices_note(devices: Mapping[str, int]) -> list[str]:
 def repeated_notes(
     repeated: Mapping[tuple[Levels, str], Levels], factor: str, by: Sequence[str]
 ) -> list[str]:
-    """Say why an average has fewer datasets, or is not there; nothing if no runs are repeated."""
+    """Explain why an average has fewer datasets, or is missing; empty if no runs are repeated."""
     if not repeated:
         return []
     (stratum, group), earlier = next(iter(repeated.items()))
@@ -728,7 +728,7 @@ def repeated_notes(
 
 
 def opposed_runs(pairs: SameSeedRuns, name: str) -> str:
-    """Return a warning of same-seed runs that correlate negatively; `name` is the group's for people."""
+    """Return a warning of same-seed runs that correlate negatively; `name` is the group's displayed name."""
     r, p = abs(pairs.correlation or 0.0), 2 * (1 - (pairs.p or 0.0))
     return (
         f"Same-seed runs of {name} are opposed (r = \N{MINUS SIGN}{r:.2f}, {p_phrase(p)}): seeds that do "
