@@ -94,10 +94,10 @@ def tables(done: list[dict[str, Any]], draws: int) -> str:
         for name, rate in result["rates"].items():
             rows.setdefault(name, []).append(f"{100 * rate:.1f}")
     lines = [
-        "### Beside the ratio",
+        "## Beside the ratio",
         "",
         f"False alarms (nominal 5) and coverage (nominal 95), %, of {draws:,} experiments; for several "
-        f"datasets and the floor {draws // _COSTLY:,}.",
+        f"datasets and the noise {draws // _COSTLY:,}.",
         "",
         "| | " + " | ".join(f"n = {n}" for n in SIZES) + " |",
         "|---|" + "---|" * len(SIZES),

@@ -110,22 +110,20 @@ def measure(task: tuple[int, int, float, int]) -> dict[str, Any]:
 
 
 def table(done: list[dict[str, Any]]) -> str:
-    """Markdown: a row per condition, a cell per size."""
+    """Markdown: a row per condition, a column per size."""
     lines = [
         "| both groups | " + " | ".join(f"n = {n}" for n in SIZES) + " |",
         "|---|" + "---|" * len(SIZES),
     ]
     titles = {
-        ("yes", 1.0): "YES though nothing differs, %",
-        ("before_doubts", 1.0): "the same without the doubts, %",
-        ("alarm", 1.0): "alarms of the shape check, %",
-        ("yes", RATIO): f"YES at a ratio of {RATIO:g}, %",
+        (1.0, ("yes", "before_doubts", "alarm")): "nothing differs: YES / without doubts / alarm, %",
+        (RATIO, ("yes",)): f"YES at a ratio of {RATIO:g}, %",
     }
-    for (what, ratio), title in titles.items():
+    for (ratio, shares), title in titles.items():
         lines.append(f"| **{title}** |" + " |" * len(SIZES))
         for condition in CONDITIONS:
             cells = [
-                f"{100 * row[what]:.1f}"
+                " / ".join(f"{100 * row[share]:.1f}" for share in shares)
                 for row in done
                 if (row["condition"], row["ratio"]) == (condition.title, ratio)
             ]
