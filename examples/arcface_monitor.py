@@ -26,11 +26,11 @@ class ArcFace(nn.Module):
     def __init__(self, monitor: ClampMonitor) -> None:
         super().__init__()
         self.monitor = monitor
-        self.centres = nn.Parameter(torch.randn(CLASSES, EMBEDDING))
+        self.centers = nn.Parameter(torch.randn(CLASSES, EMBEDDING))
 
     def forward(self, features: Tensor, labels: Tensor) -> Tensor:
         """The loss of `(N, d)` features and `(N,)` labels."""
-        cosine = normalize(features) @ normalize(self.centres).T
+        cosine = normalize(features) @ normalize(self.centers).T
         self.monitor.watch_clamp("cosine", cosine, -1 + EDGE, 1 - EDGE)
         angle = cosine.clamp(-1 + EDGE, 1 - EDGE).acos()
         own = angle.gather(1, labels[:, None])
@@ -58,7 +58,7 @@ def train(monitor: ClampMonitor) -> float:
         monitor.record("gradient norm", norm > MAX_NORM)
         optimizer.step()
         monitor.step()
-        nearest = (normalize(features) @ normalize(loss.centres).T).argmax(1)
+        nearest = (normalize(features) @ normalize(loss.centers).T).argmax(1)
         correct.append((nearest == labels).double().mean().item())
     return sum(correct[-50:]) / 50
 
