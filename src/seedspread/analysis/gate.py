@@ -414,7 +414,7 @@ def gate(
             run.
         by: further columns whose levels are judged separately.
         alpha: rate of false alarms, over all metrics and groups (Holm); share of healthy runs beyond a bound.
-        confidence: of the bound.
+        confidence: confidence of the bound.
         margin: a drop of the mean that is acceptable: PASS shows that it is smaller, FAIL that it is larger.
         two_sided: whether a change in either direction is bad.
         chance: score of a run that has learned nothing; runs no better than that count as failed.

@@ -105,7 +105,7 @@ def load_run(
 
     Args:
         folder: the run's folder, such as `runs/KEY`.
-        device: where to compute; by default where the run was, if that is here, else the CPU.
+        device: where to compute; by default the run's device if this machine has it, else the CPU.
         model: the layers of a run of `LayerLocal.fit`, made anew; they get its weights.
 
     Returns:

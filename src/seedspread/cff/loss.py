@@ -407,7 +407,7 @@ class SupConLoss(LocalLoss):
         margin_type: `clamp`: s~ = min(s + m, 1); `shift`: s~ = s + m; `subtract`: log p - m, which moves no
             gradient; `soft_clamp`: 1 - softplus(beta (1 - s - m)) / beta, a clamp with a round corner;
             `none`. All on positive pairs only. Or a `Margin` of your own.
-        stability: `detach` or `direct`, whether the gradient flows through the row maximum that is taken off
+        stability: `detach` or `direct`, whether the gradient flows through the row maximum that is subtracted
             before exp. In exact arithmetic it makes no difference (`docs/method.md`).
         reduction: over an anchor's positives, `mean` or `sum`.
         implementation: `plain` goes through autograd as the equations are written, in O(N^2) memory; `fast`
@@ -481,10 +481,10 @@ class SupConLoss(LocalLoss):
     def forward(
         self, features: Tensor, labels: Tensor, *, return_statistics: bool = False
     ) -> Tensor | tuple[Tensor, PairStatistics]:
-        """The loss of a batch and, on request, what it saw of the positive pairs on the way.
+        """Return the loss of a batch and, on request, statistics of its positive pairs.
 
         Args:
-            features: `(N, d)`, not normalised; half precision is worked on in float32.
+            features: `(N, d)`, not normalized; half precision is computed in float32.
             labels: `(N,)` integers; give the labels twice, `labels.repeat(2)`, for two views.
             return_statistics: also return `PairStatistics`, without a second pass over the pairs.
 
@@ -590,7 +590,7 @@ def clamp_activation_rate(features: Tensor, labels: Tensor, margin: float) -> fl
         margin: m >= 0.
 
     Returns:
-        a number from 0 to 1; NaN where no two rows have the same label.
+        a number from 0 to 1; NaN if no two rows have the same label.
 
     Example:
         >>> clamp_activation_rate(torch.tensor([[1.0, 0.0], [1.0, 0.1]]), torch.tensor([0, 0]), margin=0.4)

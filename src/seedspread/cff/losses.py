@@ -57,8 +57,8 @@ class LocalLoss(nn.Module):
 class GoodnessLoss(LocalLoss):
     """Forward-Forward (Hinton 2022): high activity for images with their label, low with a wrong one.
 
-    With g the mean over the d entries of the squared pooled output, theta the threshold, g+ that of an image
-    in whose first pixels its label is embedded and g- with a wrong label,
+    With g the mean squared entry of the pooled output, theta the threshold, g+ for an image with its label
+    embedded in its first pixels, and g- for the image with a wrong label,
 
         loss = mean over images of  softplus(theta - g+) + softplus(g- - theta).
 
@@ -113,7 +113,7 @@ class GoodnessLoss(LocalLoss):
 
 
 class LocalCrossEntropy(LocalLoss):
-    """Cross entropy of a linear map of the layer's own, as in Mono-Forward (Gong, Li and Abdulla 2025).
+    """Cross entropy of a layer's own linear map, as in Mono-Forward (Gong, Li and Abdulla 2025).
 
     With a the pooled output, M a matrix `(classes, d)` that is trained with the layer, and y the label,
 

@@ -102,10 +102,10 @@ class LayerLocal(nn.Module):
         blocks: the layers in their order; the first one sees images `(N, C, H, W)`. A `pool` method of theirs
             is the default of `pool`.
         pool: turns a layer's output into `(N, d)`; `mean_pool` by default.
-        losses: a `LocalLoss` for each layer, or one of which each gets a copy. Without any, the config's.
+        losses: a `LocalLoss` per layer, or a single one, copied for each; by default the config's.
         optimizers: fields of the config's `training`, such as `{"learning_rate": 1e-3}`, for all layers, or a
             list of such for each layer.
-        image_shape: `(C, H, W)`. With it widths are found and the head is made now; else by `build` or `fit`.
+        image_shape: `(C, H, W)`, to find widths and make the head now; otherwise `build` or `fit` does it.
         num_classes: outputs of `head` (LayerNorm and a linear map).
 
     Attributes:
@@ -212,15 +212,15 @@ class LayerLocal(nn.Module):
         config: RunConfig | None = None,
         data_dir: Path | str | None = None,
     ) -> "RunResult":
-        """Train the layers as a run, from the weights that they have, and then the head.
+        """Train the layers as a run, from the weights that they have, then the head; return its result.
 
         The run is identified by the layers' code and weights, the losses and the optimizers, so make the
         layers after `torch.manual_seed`: only then can it be resumed.
 
         Args:
             data: the images, or the name of a dataset.
-            epochs: how many.
-            seed: of everything but the layers' weights.
+            epochs: epochs of the layers' training.
+            seed: seed of everything except the layers' weights.
             out: the run's folder; the default is `runs/` and its key.
             resume: continue from a checkpoint, if there is one.
             config: everything else, such as batch size, augmentation and probe.
@@ -262,7 +262,7 @@ class LayerLocal(nn.Module):
         return key_of({"parts": [digest_of(part) for part in parts], "optimizers": self.optimizers})
 
     def features(self, images: Tensor, *, stop_gradient: bool = True) -> list[Tensor]:
-        """The representation of every layer, each `(B, d)`, not normalised.
+        """Return the representation of every layer, each `(B, d)`, not normalized.
 
         Args:
             images: `(B, C, H, W)`.

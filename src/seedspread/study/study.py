@@ -118,8 +118,8 @@ class Study:
     the run's own folder, which survives until the run is tried again.
 
     Args:
-        what: the function; or the path of a .toml file or a shipped study's name, which say all the rest but
-            for `seeds` and `settings` in place of their own.
+        what: the function, the path of a .toml file, or a shipped study's name. The latter two take only
+            `seeds` and `settings`, in place of their own.
         factors: levels by argument; every combination is a cell.
         cells: instead of factors, the cells one by one.
         seeds: how many, from 1 on, or a list of them.
@@ -130,8 +130,8 @@ class Study:
         audit: the comparison to audit: `group`, `baseline`, `value`; also `block` and `by`.
         metrics: what a run must report: a name, names, or properties of each by name (see `Metric`); by
             default what is audited.
-        sequential: for a study that grows until its answer is in: `start`, `step`, `limit`, and `precision`
-            if that is to end it; `seeds` may then be left out.
+        sequential: for a study that adds seeds until its answer is in: `start`, `step`, `limit`, and
+            `precision` to stop at a precision; `seeds` may then be left out.
         inputs: patterns of files, relative to the current folder, whose content is part of a run's identity.
         environment: environment variables whose values are part of a run's identity.
         title: title of the study.
@@ -177,10 +177,10 @@ class Study:
         self._checked = self.spec()  # mistakes show here, and not when it is run
 
     def spec(self) -> StudySpec:
-        """The study as data; of a function, as that and all that it reads are now.
+        """Return the study as data; of a function, with everything that it reads as it is now.
 
-        Each plan and each run builds it once more: what a function reads, its inputs or a file may have
-        changed since the last one, which gives other keys.
+        Each plan and each run builds it anew: what a function reads, its inputs or a file may have changed
+        since the last one, which gives other keys.
         """
         if not callable(self._what):
             seeds, settings = self._values.get("seeds"), self._values.get("settings", {})
@@ -212,7 +212,7 @@ class Study:
         data_dir: Path | str | None = None,
         accept_changed: bool = False,
     ) -> Plan:
-        """What there is to do, and what the store has already.
+        """Return what there is to do, and what the store has already.
 
         Args:
             store: the folder of results.
@@ -234,18 +234,18 @@ class Study:
         progress: bool = True,
         **options: Any,
     ) -> StudyRuns:
-        """Runs what is missing; raises in one line if runs are left without an outcome.
+        """Run what is missing and return all runs; raise if some are left without an outcome.
 
-        A run that ended with an error of its own, or diverged, has one: the result tells which failed.
+        A run that ended with an error of its own, or diverged, has an outcome: it counts as failed.
 
         Args:
             store: the folder of results.
             workers: processes on this machine; by default as many as cores allow.
             threads: CPU threads of a run; by default 1.
-            gpus_per_run: GPUs of a run; by default one where there are some.
-            executor: another engine than processes on this machine, which has these options itself.
-            progress: whether to show how far it is.
-            options: of `run_study`, such as `retry_failed`, `keep_going`, `strict` and `accept_changed`.
+            gpus_per_run: GPUs of a run; by default one if this machine has any.
+            executor: another engine than processes on this machine; give it these three options itself.
+            progress: whether to show progress.
+            options: options of `run_study`: `retry_failed`, `keep_going`, `strict`, `accept_changed`.
         """
         if executor is not None and (workers, threads, gpus_per_run) != (None, None, None):
             raise SeedspreadError("give workers, threads and gpus_per_run to the executor itself")
@@ -255,7 +255,7 @@ class Study:
             return run_study(spec, store, executor, watcher, **options)
 
     def runs(self, store: Path | str) -> StudyRuns:
-        """The runs that a store has of it, to audit and report; nothing is run."""
+        """Return the study's runs in a store, to audit and report; nothing is run."""
         return StudyRuns(self.plan(store))
 
 
@@ -294,11 +294,11 @@ def run_study(
         study: a study, the name of a shipped one, or a .toml file.
         store: the folder of results.
         executor: where to run; by default worker processes on this machine.
-        watcher: told of every change of a run, and every interim look.
+        watcher: called at every change of a run and every interim look.
         data_dir: the data folder.
         strict: raise if any run has failed.
         accept_changed: keep runs whose program, function or inputs have changed since they were made.
-        options: of `study.loop.run_plan`: `retry_failed`, `keep_going`.
+        options: options of `study.loop.run_plan`: `retry_failed`, `keep_going`.
 
     Returns:
         The finished runs: `table`, `audit()` and `report(page)`.

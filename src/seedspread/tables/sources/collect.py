@@ -116,11 +116,11 @@ def collect(
         better: which direction is better; by default inferred from the source or the metric's name.
         all_parameters: also keep parameters that are the same in all runs.
         keep_duplicates: keep runs with the same parameters and seed as a later one.
-        pattern: of paths in the folder, such as `{model}/{dataset}/seed-{seed}/results.json`: names in braces
+        pattern: paths in the folder, such as `{model}/{dataset}/seed-{seed}/results.json`: names in braces
             are parameters.
 
     Returns:
-        The table (`table`), which column is the seed, which parameters vary, and what was not read.
+        The result: `table`, its `seed` column, the parameters that are `varying`, and what was `unread`.
 
     Example:
         ```python
