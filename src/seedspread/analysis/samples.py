@@ -28,7 +28,7 @@ class Strip:
 
 
 class Versus:
-    """Displayed names of a comparison of a group with its baseline, levels of `factor`, in a stratum of `by`."""
+    """Displayed names of a comparison of a group with its baseline, levels of `factor`, in a stratum."""
 
     stratum: Levels
     group: str

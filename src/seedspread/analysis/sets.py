@@ -269,7 +269,7 @@ def _copies(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def _only(frame: pd.DataFrame, by: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return settings that the first set lacks, and its own that no other has; refuse sets without overlap."""
+    """Return settings that the first set lacks, and its own that no other has; refuse disjoint sets."""
     of = {name: dict.fromkeys(frame["setting"][frame["source"] == name]) for name in names}
     others = {one for name in names[1:] for one in of[name]}
     for name in names[1:]:
