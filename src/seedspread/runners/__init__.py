@@ -1,1 +1,1 @@
-"""Runners: what can be run in a study, each behind one contract (`contract.py`)."""
+"""Runners: the kinds of code that a study can run, each behind one contract (`contract.py`)."""

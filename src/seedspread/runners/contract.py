@@ -23,18 +23,18 @@ Level = str | int | float | bool
 
 
 class AmbiguousNameError(RunnerError):
-    """A short name that several parameters have."""
+    """A short name that several parameters share."""
 
 
 @dataclass(frozen=True)
 class WorkItem:
-    """A run on its way to a worker, with its lease once the worker has claimed it; it can be sent anywhere.
+    """A run on its way to a worker, with its lease once a worker has claimed it; it can be sent anywhere.
 
     Attributes:
         run: its folder is absolute.
         threads: CPU threads, unless the parameters set them; a run that has begun keeps its own.
         lease_seconds: time after which a silent lease may be taken over.
-        gpus: what was asked for it of a cluster: a worker that cannot use them refuses the run.
+        gpus: number of GPUs requested from a cluster; a worker that cannot use them refuses the run.
         lease: the right to write into its folder.
     """
 
@@ -61,9 +61,9 @@ class WorkItem:
 
 
 class Runner(ABC):
-    """Runs runs of one kind. A subclass must have `name`, `parameters`, `keys` and `run`.
+    """Runs one kind of code. A subclass must define `name`, `parameters`, `keys` and `run`.
 
-    Most add `metrics`, `values`, `check` or `seconds`; the defaults of the rest suit nearly all.
+    Most also define `metrics`, `values`, `check` or `seconds`; the other defaults suit nearly all.
     A runner is sent to worker processes and compared with others, so make it a frozen dataclass of plain
     values: it can be pickled and hashed. `name`, `origin`, `metrics` and `is_portable` may be plain
     attributes of the class.
@@ -76,7 +76,7 @@ class Runner(ABC):
 
     @abstractmethod
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Any:
-        """Return the checked parameters of a cell; `RunnerError` if a value cannot be.
+        """Return the checked parameters of a cell; `RunnerError` if a value is invalid.
 
         Args:
             base: `preset` of the study file.
@@ -94,21 +94,21 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self, item: WorkItem, stop: StopRequest) -> object:
-        """Run a run and leave its record; raise if it fails.
+        """Run `item` and leave its record; raise if it fails.
 
         A record is what `RunFolder.finish` writes: a result with `format`, `runner`, `key`, `metrics` and
         `collapsed` at least, and a provenance with `runner`, `seed` and `config` (the parameters).
-        Every write goes through the item's `folder()`, which checks its lease first. `RunFolder.beat` records
-        now and then how far the run is, which people see as progress. Once `stop` is set, the run leaves what
-        it can be resumed from and raises `StoppedError`.
+        Every write goes through the item's `folder()`, which checks its lease first. `RunFolder.beat`, called
+        now and then, records the run's progress for users. Once `stop` is set, the run writes what it can be
+        resumed from and raises `StoppedError`.
 
         Returns:
-            anything: the record is what counts.
+            anything: only the record counts.
         """
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of what its runs measure, the main one first; if empty, study files declare them."""
+        """Names of the metrics of its runs, the main one first; if empty, study files declare them."""
         return ()
 
     def values(self, parameters: Any) -> dict[str, Any]:
@@ -116,23 +116,23 @@ class Runner(ABC):
         return dict(parameters)
 
     def check(self, parameters: Iterable[Any], data_dir: Path | None) -> None:  # noqa: B027 - most need nothing
-        """Raise, in one line, if an extra or data that these runs need are missing."""
+        """Raise, in one line, if these runs need an extra or data that are missing."""
 
     def prepare(self, parameters: Iterable[Any], store: Store) -> None:  # noqa: B027 - most need nothing
-        """Make ready, once and before any of them starts, what these runs share in the store."""
+        """Prepare, once and before any of these runs starts, what they share in the store."""
 
     def seconds(self, parameters: Sequence[Any]) -> float | None:
         """Return how long these runs take on one core of this machine; None if unknown.
 
-        `MissingExtraError` if it could be measured with more installed.
+        `MissingExtraError` if it could be measured with more packages installed.
         """
         return None
 
-    # What few runners need
+    # Rarely needed
 
     @property
     def origin(self) -> str:
-        """Folder or function whose code it runs; empty if a package brings it."""
+        """The folder or function whose code it runs; empty if it comes from a package."""
         return ""
 
     def base_keys(self, runs: Sequence[tuple[Any, int]]) -> list[str | None]:
@@ -140,23 +140,23 @@ class Runner(ABC):
         return [None] * len(runs)
 
     def full_name(self, name: str) -> str:
-        """Return the parameter that a study means by a name; `RunnerError` if there is none."""
+        """Return the full name of a parameter that a study names; `RunnerError` if there is none."""
         return name
 
     def short_name(self, full: str) -> str:
-        """Return a parameter's shortest clear name, for tables and audits."""
+        """Return a parameter's shortest unambiguous name, for tables and audits."""
         return full
 
     def located(self, folder: str) -> Self:
-        """Return this runner for a study file in a folder, to which relative paths in it are relative."""
+        """Return this runner for a study file in `folder`, to which its relative paths refer."""
         return self
 
     def driving(self, sources: tuple[str, ...]) -> Self:
-        """Return this runner with seeds that drive these sources only; `RunnerError` if one is unknown."""
+        """Return this runner with seeds that control these sources only; `RunnerError` if one is unknown."""
         raise RunnerError(f"vary: no source is called {sources[0]!r}; its runs have one seed")
 
     def notes(self, parameters: Iterable[Any]) -> list[str]:
-        """Return remarks on these runs that a plan prints."""
+        """Return remarks on these runs for a plan to print."""
         return []
 
     def why_not_here(self, parameters: Any) -> str | None:
@@ -169,14 +169,14 @@ class Runner(ABC):
         return None
 
     def may_use_gpu(self, parameters: Any) -> bool:
-        """Return whether to set a GPU aside for it, if there are some."""
+        """Return whether to reserve a GPU for it, if there are any."""
         return False
 
     def why_not_on_gpus(self, parameters: Any, gpus: float, *, here: bool) -> str | None:
-        """Return why a run would not use so many GPUs: anywhere or, if `here`, on this machine; else None."""
+        """Return why a run would not use this many GPUs, anywhere or `here`, on this machine; else None."""
         return None
 
     @property
     def is_portable(self) -> bool:
-        """Whether a process that is started later, such as a job of Slurm, can import its code."""
+        """True if a process that is started later, such as a Slurm job, can import its code."""
         return True

@@ -39,19 +39,19 @@ _KINDS = inspect.Parameter
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A function that worker processes can be given: by its name, or as bytes that stay in memory.
+    """A function to send to worker processes: by its name, or as pickled code.
 
     Attributes:
         name: `module:function`, by which it is imported unless it comes as code.
-        path: the folder that its imports start from.
-        folder: in which it is run, and from which its inputs are named.
-        code: pickled function, if it cannot be imported: of a notebook, a script, or within a function.
+        path: the folder from which its imports start.
+        folder: the folder in which it runs, and relative to which its inputs are named.
+        code: the pickled function, if it cannot be imported: from a notebook, a script, or within a function.
         source: what its code depended on when the run was planned.
         arguments: names of its arguments, apart from the seed and the folder.
         required: arguments that have no default.
-        takes_any: whether it takes any other argument as well.
+        takes_any: whether it accepts any other argument as well.
         takes_folder: whether it has an argument `folder`.
-        takes_seed: whether it has an argument `seed`; one for each source of randomness may do.
+        takes_seed: whether it has an argument `seed`; one for each source of randomness can replace it.
     """
 
     name: str
@@ -73,7 +73,7 @@ class PythonFunction:
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> "PythonFunction":
-        """Describe a function: by its name if it can be imported by that, else by its code."""
+        """Describe a function: by its name if it can be imported, else by its code."""
         inner = _checked(function, getattr(function, "__name__", repr(function)))
         if (root := _import_root(function)) is not None:
             name = f"{function.__module__}:{function.__qualname__}"
@@ -122,7 +122,7 @@ class PythonFunction:
         )
 
     def load(self) -> Callable[..., Any]:
-        """Return the function; `RunFailedError` if what is imported is not what was planned."""
+        """Return the function; `RunFailedError` if the imported code is not the planned one."""
         if self.path not in sys.path:
             sys.path.insert(0, self.path)
         return _load(self.name, self.path, self.code, self.source.parts)
@@ -130,7 +130,7 @@ class PythonFunction:
 
 @lru_cache(maxsize=8)
 def _load(name: str, path: str, code: bytes | None, planned: Digests) -> Callable[..., Any]:
-    """Load once per process: what a run leaves behind in its module is no change of the function."""
+    """Load once per process: changes that a run makes to its module are no changes of the function."""
     if code is not None:
         function: Callable[..., Any] = cloudpickle.loads(code)  # from the process that started this one
         return function
@@ -150,7 +150,7 @@ def _load(name: str, path: str, code: bytes | None, planned: Digests) -> Callabl
 
 
 def imported(name: str, path: str, what: str = "function") -> Any:
-    """Import what `package.module:name` stands for, as a script in the folder `path` would."""
+    """Import `package.module:name`, as a script in the folder `path` would."""
     module_name, colon, qualname = name.partition(":")
     if not (colon and module_name and qualname) or module_name.startswith("."):
         raise RunnerError(f"{name!r} must name a module and a {what} of it, such as 'package.module:train'")
@@ -177,9 +177,9 @@ def imported(name: str, path: str, what: str = "function") -> Any:
 
 
 def _pickled(function: Callable[..., Any]) -> bytes:
-    """Return a function, and what it reads of its module, as bytes for a process without that module."""
+    """Pickle a function with what it reads from its module, for a process without that module."""
     module = sys.modules.get(function.__module__)
-    by_value = module is not None and module.__name__ != "__main__"  # which cloudpickle does by itself
+    by_value = module is not None and module.__name__ != "__main__"  # cloudpickle itself pickles __main__
     try:
         if by_value:
             cloudpickle.register_pickle_by_value(module)
@@ -195,7 +195,7 @@ def _pickled(function: Callable[..., Any]) -> bytes:
 
 
 def _check_not_another(module_name: str, path: str) -> None:
-    """Refuse a module if another folder's module of that name is already loaded."""
+    """Refuse a module if a module of that name from another folder is already loaded."""
     top = module_name.partition(".")[0]
     loaded = getattr(sys.modules.get(top), "__file__", None)
     spec = PathFinder.find_spec(top, [path])
@@ -232,17 +232,17 @@ def _import_root(function: Callable[..., Any]) -> str | None:
     return root if PathFinder.find_spec(function.__module__.partition(".")[0], [root]) is not None else None
 
 
-# The host of this worker's last run, and what it was started for.
+# The host of this worker's last run, and its settings.
 _host: tuple[tuple[Any, ...], Host] | None = None
 
 
 class FunctionRun(OwnRun):
-    """One run of a function: called in a process of its own, and recorded when it has ended well."""
+    """One run of a function: called in its own process, and recorded when it has succeeded."""
 
     _runner: "FunctionRunner"
 
     def _run(self) -> dict[str, float]:
-        if not self._runner.function.takes_folder:  # it begins afresh, and so does what it logs
+        if not self._runner.function.takes_folder:  # it begins afresh, and so does its log
             self._forget_attempts()
         try:
             returned = self._called()
@@ -265,7 +265,7 @@ class FunctionRun(OwnRun):
         if self._stop.number is not None and ended.get("stopped"):
             kept = "; what it left in its folder is kept" if self._runner.function.takes_folder else ""
             raise StoppedError(f"stopped{kept}", self._stop.number)
-        if "error" in ended:  # a link, or a folder, in the place of its log; or no process to be had
+        if "error" in ended:  # a link, or a folder, in the place of its log; or no process could be started
             is_place = str(self._folder.path) in ended["error"]
             advice = ": it cannot be written to, and must be removed" if is_place else ""
             raise RunFolderError(f"{ended['error']}{advice}")
@@ -276,7 +276,7 @@ class FunctionRun(OwnRun):
             status = ended["exit_status"]
             raise self._with_tail(f"it ended its process with exit status {status}", exit_status=status)
         answer: dict[str, Any] = json.loads(ended["answer"])
-        if "errno" in answer:  # the machine's, and not the run's: the same command tries it again
+        if "errno" in answer:  # the machine's fault, not the run's: the same command tries it again
             raise RunFolderError(answer["failure"]["message"]) from OSError(answer["errno"], "")
         if "failure" in answer:
             raise RunFailedError.of_values(answer["failure"])
@@ -303,21 +303,21 @@ class FunctionRun(OwnRun):
             try:
                 ended = self._ended(host.process, order)
             except BaseException:
-                _close_host()  # the run is lost, or the host itself: nothing of it goes on
+                _close_host()  # the run is lost, or the host itself: end both
                 raise
             if ended.get("stopped"):
                 _close_host()
             if ended.get("error") != COLD:
                 break
-        # The host goes on with other runs: whoever tries this one again must not end it.
+        # The host goes on with other runs, so a later attempt at this run must not kill it.
         self._folder.writing(partial((self._folder.path / PROCESS).unlink, missing_ok=True))
         return ended
 
 
 def _host_of(function: "PythonFunction", environment: Mapping[str, str | None], warm: bool) -> Host:
-    """Return this process's host of a function: the last one if it is the same.
+    """Return this process's host of a function: the last one if it fits.
 
-    One that is not `warm`, which was found to be necessary, stays in use.
+    A host that is not `warm` (it was found not to be forkable) stays in use.
     """
     global _host  # noqa: PLW0603 - one per process, whatever runs in it
     known = (function, tuple(environment.items()))
@@ -345,7 +345,7 @@ class FunctionRunner(OwnCode):
 
     @classmethod
     def of(cls, function: Callable[..., Any], promised: Iterable[Metric] = (), **more: Any) -> Self:
-        """Return a runner of a function, which is run in the current folder; `more` are its other fields."""
+        """Return a runner of a function that runs in the current folder; `more` are its other fields."""
         return cls(PythonFunction.of(function), promised=tuple(promised), **more)
 
     @property
@@ -367,7 +367,7 @@ class FunctionRunner(OwnCode):
         return {**self.code, "source": dict(source.parts), "reads": list(source.reads), **objects}
 
     def full_name(self, name: str) -> str:
-        """Return the name of an argument of the function; others are refused."""
+        """Return an argument's name; refuse names that are not arguments of the function."""
         arguments = self.function.arguments
         if name == REPEAT and self.randomness.repeats > 1:
             return name
@@ -378,7 +378,7 @@ class FunctionRunner(OwnCode):
         return name
 
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
-        """Return the values with the inputs as they are now; arguments without a default must have one."""
+        """Return the values with the current inputs; arguments without a default must have a value."""
         seeds = [f"seed_{source}" for source in self.randomness.sources]
         lacking = [name for name in seeds if name not in self.function.arguments]
         if lacking and not self.function.takes_any:
@@ -395,11 +395,11 @@ class FunctionRunner(OwnCode):
         return {"source": dict(self.function.source.parts + self.function.source.objects)}
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
-        """Return hashes without source and inputs, by the function's place and arguments."""
+        """Return hashes without source and inputs, from the function's location and arguments."""
         return [key_of(self.identity(p, seed) | {"origin": self.origin}) for p, seed in runs]
 
     def notes(self, parameters: Iterable[Parameters]) -> list[str]:
-        """Return what the function reads whose changes are not noticed."""
+        """Return what the function reads without changes being noticed."""
         reads = self.function.source.reads
         if not reads:
             return []
@@ -408,5 +408,5 @@ class FunctionRunner(OwnCode):
 
     @property
     def is_portable(self) -> bool:
-        """Whether it is imported by its name: pickled code stays in memory."""
+        """True if it is imported by its name: pickled code stays in memory."""
         return self.function.code is None

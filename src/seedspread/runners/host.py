@@ -1,12 +1,12 @@
 """A process that keeps a Python function loaded and forks a child for each of its runs.
 
-So no run can harm another: what a run does to its interpreter, its module, its threads, signals or outputs
-ends with its child, and what is left of it is killed. Forking from a process that has one thread and has done
-nothing but import costs milliseconds. A module that starts threads or CUDA when it is imported cannot be
+This way no run can harm another: whatever a run does to its interpreter, its module, threads, signals or
+outputs ends with its child, and its leftover processes are killed. Forking a process that has one thread and
+has done nothing but imports costs milliseconds. A module that starts threads or CUDA on import cannot be
 forked after that: then each child imports it by itself.
 
-Orders come from the worker as they do to `supervise.py`; a child's answer is what the function returned, or
-the failure that it ended with.
+Orders come from the worker as for `supervise.py`; a child's answer is the function's return value, or its
+failure.
 """
 
 import atexit
@@ -28,23 +28,23 @@ from seedspread.runners.supervise import Order, descendants, die_with_parent, en
 from seedspread.runs.folder import MACHINES, Failure, RunFailedError, gpu
 
 _SIZE_BYTES = 8
-# What a host says if it must not be forked any more.
+# A host's answer if it must not be forked anymore.
 COLD = "cannot be forked"
 _CLOSE_SECONDS = 10.0
 
 
 class Loadable(Protocol):
-    """A function that can be sent to another process, which loads it once, however often it is asked."""
+    """A function that can be sent to another process, where it is loaded once."""
 
     def load(self) -> Callable[..., Any]: ...
 
 
 class Host:
-    """A process that is started once and used for one run after another: the worker's side."""
+    """A process that is started once and runs one run after another: the worker's side."""
 
     def __init__(self, function: Loadable, environment: Mapping[str, str | None], *, warm: bool) -> None:
         ours = {name: value for name, value in os.environ.items() if name not in environment}
-        # Asking whether there is a GPU, as many modules do when they are imported, must not start CUDA.
+        # Many modules ask whether there is a GPU when they are imported, which must not start CUDA.
         ours.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         code = f"import sys; sys.path[:] = {sys.path!r}; from seedspread.runners.host import main; main()"
         self.process = subprocess.Popen(  # noqa: S603 - our own module
@@ -57,26 +57,26 @@ class Host:
         atexit.register(self.close)
         content = pickle.dumps((function, warm))
         assert self.process.stdin is not None  # noqa: S101 - a pipe
-        with suppress(BrokenPipeError):  # it was killed, which whoever gives it an order sees
+        with suppress(BrokenPipeError):  # it was killed, which the next order will reveal
             self.process.stdin.write(len(content).to_bytes(_SIZE_BYTES, "big") + content)
             self.process.stdin.flush()
 
     def close(self) -> None:
-        """End the process, and with it whatever it runs."""
+        """End the process, along with whatever it runs."""
         atexit.unregister(self.close)
         assert self.process.stdin is not None and self.process.stdout is not None  # noqa: S101, PT018 - pipes
         with suppress(BrokenPipeError):
-            self.process.stdin.close()  # its input ends, and so does it
+            self.process.stdin.close()  # end of input makes it exit
         try:
             self.process.wait(_CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:  # it is stopped, or loads something that hangs
+        except subprocess.TimeoutExpired:  # it is suspended, or hangs while loading
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
 
 
 def main() -> None:
-    """Be a host: read what to load, then serve."""
+    """Run as a host: read what to load, then serve."""
     report, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 1)
     content = _received(int.from_bytes(_received(_SIZE_BYTES), "big"))
@@ -85,9 +85,9 @@ def main() -> None:
 
     def start(order: Order) -> Child:
         if warm and not states.loaded:
-            before = threading.active_count()  # of Python: those of libraries are made for forks
-            die_with_parent()  # a module that hangs would not see the worker's end
-            with suppress(BaseException):  # of which each child tells
+            before = threading.active_count()  # Python's threads; those of libraries survive forks
+            die_with_parent()  # a module that hangs on import would not notice the worker's end
+            with suppress(BaseException):  # each child reports the error
                 os.chdir(order["folder"])
                 function.load()
             die_with_parent(False)
@@ -116,8 +116,8 @@ def _received(size: int) -> bytes:
 class _Generators:
     """The states of global random number generators that loading the function has set.
 
-    A forked child would begin with its parent's numpy state. One that the function's module has seeded is
-    kept; a state that came by chance is drawn afresh, as it is in a process that has just started.
+    A forked child would start with its parent's numpy state. A state that the function's module has seeded is
+    kept; an arbitrary one is drawn afresh, as in a process that has just started.
     """
 
     def __init__(self) -> None:
@@ -127,11 +127,11 @@ class _Generators:
         self.loaded, self._then = True, self._now()
 
     def restore(self) -> None:
-        """Set what loading has set, in a child."""
+        """Restore, in a child, the states that loading has set."""
         if not self.loaded:
             return
         if self._then[0] != self._first[0]:
-            random.setstate(self._then[0])  # Python itself has drawn it afresh
+            random.setstate(self._then[0])  # Python itself reseeds it after a fork
         if (numpy := sys.modules.get("numpy")) and str(self._then[1]) == str(self._first[1]):
             numpy.random.seed()
 
@@ -143,7 +143,7 @@ class _Generators:
 
 
 class Child:
-    """A forked process that calls the function; to `supervise.py` it is a program."""
+    """A forked process that calls the function; `supervise.py` treats it as a program."""
 
     def __init__(self, function: Loadable, states: _Generators, order: Order, report: int) -> None:
         pipes = [os.pipe() for _ in range(3)]
@@ -151,14 +151,14 @@ class Child:
         self.pid = os.fork()
         if not self.pid:
             for number in (report, *(reader for reader, _ in pipes)):
-                os.close(number)  # whoever reads the other end must see that the host is gone
+                os.close(number)  # the reader of the other end must see that the host is gone
             _become_child(function, states, order, [writer for _, writer in pipes])
         for _, writer in pipes:
             os.close(writer)
         self.stdout, self.stderr, self.answer = (os.fdopen(reader, "rb", buffering=0) for reader, _ in pipes)
 
     def poll(self) -> int | None:
-        """Return how it ended, once it has: the exit status, or less than 0 for a signal."""
+        """Return how it ended: the exit status, or a negative number for a signal; None while it runs."""
         if self.returncode is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -167,7 +167,7 @@ class Child:
 
 
 def _become_child(function: Loadable, states: _Generators, order: Order, pipes: list[int]) -> None:
-    """Answer an order and go; whatever happens, nothing returns from here."""
+    """Answer an order and exit; this function never returns."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
@@ -186,12 +186,12 @@ def _become_child(function: Loadable, states: _Generators, order: Order, pipes: 
         states.restore()
         me = os.getpid()
         answer = _answer(function, order)
-        if os.getpid() != me:  # a process that the function has forked, and that came back from it
+        if os.getpid() != me:  # a process that the function forked, and that returned from it
             os._exit(0)
         _flush()
         with open(answers, "wb") as worker:
             worker.write(json.dumps(answer).encode() + b"\n")
-        atexit._run_exitfuncs()  # what its libraries do at their end, such as closing a log
+        atexit._run_exitfuncs()  # exit handlers of its libraries, such as closing a log
         _flush()
         os._exit(0)
     except BaseException:
@@ -203,12 +203,12 @@ def _become_child(function: Loadable, states: _Generators, order: Order, pipes: 
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):  # it may be closed, or anything else by now
+        with suppress(Exception):  # it may be closed, or replaced by anything
             stream.flush()
 
 
 def _answer(function: Loadable, order: Order) -> dict[str, Any]:
-    """Call the function: `returned`, or the values of the failure."""
+    """Call the function; return `returned`, or the values of the failure."""
     try:
         for name, value in order["environment"].items():
             if value is None:
@@ -231,16 +231,16 @@ def _answer(function: Loadable, order: Order) -> dict[str, Any]:
         if isinstance(error, OSError) and error.errno in MACHINES:
             answer["errno"] = error.errno
         return answer
-    except BaseException as error:  # of the interpreter
+    except BaseException as error:  # the interpreter's own
         message = f"it raised {type(error).__name__}: {error}".removesuffix(": ")
         raised = RunFailedError(message, raised=type(error).__name__).with_traceback(error.__traceback__)
         return {"failure": Failure.of(raised).values()}
 
 
 def numbers(returned: Any, metric: str | None) -> dict[str, Any]:
-    """Return the numbers that a function returned, by name; those of numpy and torch as floats.
+    """Return the numbers that a function returned, by name; numpy's and torch's as floats.
 
-    A single number is the `metric`, if there is one.
+    A single number becomes `metric`, if that is set.
     """
     if returned is None:
         return {}
@@ -255,7 +255,7 @@ def numbers(returned: Any, metric: str | None) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """Return a number as such; anything else as text, to be refused by its name."""
+    """Return a number unchanged; anything else as text, which is later refused with its name."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if str(getattr(value, "dtype", "")).endswith(("bool", "bool_")):

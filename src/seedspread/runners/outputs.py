@@ -1,4 +1,4 @@
-"""Metrics from what a program writes anyway: a line of its output, or a field of a file that it leaves."""
+"""Metrics from a program's usual outputs: a line of its output, or a field of a file that it writes."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ import yaml
 from seedspread.runs.files import UNREADABLE, read_file
 from seedspread.runs.folder import RunFailedError
 
-# Colors and other orders to a terminal, which programs print in the middle of their lines.
+# Terminal control sequences, such as colors, which programs print within their lines.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)")
 SUFFIXES = (".json", ".jsonl", ".yaml", ".yml", ".toml", ".csv", ".tsv")
@@ -23,12 +23,12 @@ SUFFIXES = (".json", ".jsonl", ".yaml", ".yml", ".toml", ".csv", ".tsv")
 
 @dataclass(frozen=True)
 class MetricSource:
-    """Where the value of a metric stands, if the program does not report it itself.
+    """The place to find a metric's value, if the program does not report it itself.
 
     Attributes:
-        regex: its first group is the number; the last match in the output counts.
+        regex: its first group matches the number; the last match in the output counts.
         file: name of a file in the run's own folder, with placeholders.
-        key: of the field, with dots; the column of a CSV file, whose last row counts.
+        key: the field, with dots; the column of a CSV file, whose last row counts.
     """
 
     metric: str
@@ -38,7 +38,7 @@ class MetricSource:
 
 
 def plain_text(output: bytes) -> str:
-    """Return a program's output as lines: colors are left out, and a progress bar's return ends a line."""
+    """Return a program's output as lines, without colors; a progress bar's carriage return ends a line."""
     return _ESCAPES.sub("", output.decode(errors="replace")).replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -57,7 +57,7 @@ def matched(source: MetricSource, text: str) -> float:
 
 
 def field_of_file(source: MetricSource, path: Path) -> Any:
-    """Return the field of a file that a metric stands in; `RunFailedError` if there is none."""
+    """Return a metric's field in a file; `RunFailedError` if there is none."""
     key = source.key or source.metric
     try:
         value = _parsed(read_file(path).decode("utf-8-sig"), path.suffix.lower())
@@ -96,12 +96,12 @@ def _number(text: Any) -> Any:
 
 
 def missing(source: MetricSource, why: str) -> RunFailedError:
-    """Return the failure of a run whose metric is not where it should be."""
+    """Return the failure of a run whose metric was not found."""
     return RunFailedError(f"metric {source.metric!r} is missing: {why}", metric=source.metric)
 
 
 def suggested_regex(metric: str, lines: list[str]) -> str | None:
-    """Return a pattern for the number on the last line that a metric's name is about; None if none is."""
+    """Return a pattern for the number on the last line that mentions a metric; None if there is none."""
     words = [word[:3] for word in re.findall(r"[a-z]{3,}", metric.lower())]
     about = [sum(word in line.lower() for word in words) if _NUMBER.search(line) else 0 for line in lines]
     if not any(about):

@@ -1,4 +1,4 @@
-"""What the runners of the user's own code share, be it a program or a function, and what their runs share."""
+"""Common parts of the runners of the user's own code, programs and functions, and of their runs."""
 
 import hashlib
 import json
@@ -44,25 +44,25 @@ from seedspread.runs.run import key_of
 from seedspread.runs.stopping import StoppedError, StopRequest
 from seedspread.runs.studies import STUDIES
 
-# Columns of every table of runs, which no parameter and no metric may be called.
+# Columns of every table of runs, and so reserved: no parameter or metric may have these names.
 COLUMNS = ("seed", "folder", "collapsed", "majority", "study", "key")
 _LIMIT = 2**30
 GRACE_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _TAIL_LINES, _TAIL_BYTES, _LINE_WIDTH = 20, 2**14, 200
 _KILL_SECONDS = 10.0
-# What people call the place on a curve, which is no measurement.
+# Usual names of the position on a curve, which is not a metric.
 _STEPS = ("epoch", "step", "iteration", "batch", "global_step")
 
 
 @dataclass(frozen=True)
 class Reported:
-    """What a run has reported.
+    """The values that a run has reported.
 
     Attributes:
-        values: last value of each name, unchecked.
+        values: last value by name, unchecked.
         curve: one mapping per call of `log`, in order.
-        arrays: of `log_predictions`; None if it was not called.
+        arrays: arguments of `log_predictions`; None if it was not called.
     """
 
     values: Mapping[str, Any]
@@ -71,9 +71,9 @@ class Reported:
 
 
 def read_logged(folder: Path, begin: int = 0, *, by_layer: bool = True) -> Reported:
-    """Return what `seedspread.log` and `log_predictions` have left in a folder.
+    """Return what `seedspread.log` and `log_predictions` wrote into a folder.
 
-    Values that were there when this attempt began, of size `begin`, are part of the curve only. Calls with
+    Values from before this attempt, the first `begin` bytes, belong to the curve only. Calls with
     `layer` are about layers, unless `by_layer` is False: then it is a parameter of the run.
     """
     arrays, content = None, _content(folder / VALUES)
@@ -90,7 +90,7 @@ def read_logged(folder: Path, begin: int = 0, *, by_layer: bool = True) -> Repor
 
 
 def _layer_rows(calls: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Return calls of `log`, those about a layer with the names that histories have for `rate` and time."""
+    """Return calls of `log`; in those about a layer, `rate` and the time get their names in histories."""
     times = Counter[int]()
     for call in calls:
         if type(layer := call.get(LAYER)) is int:
@@ -108,7 +108,7 @@ def _lines(content: bytes) -> list[dict[str, Any]]:
         try:
             values = json.loads(line)
         except ValueError:
-            continue  # a process that was killed in mid-line
+            continue  # the process was killed in the middle of a line
         if isinstance(values, dict):
             lines.append(values)
     return lines
@@ -124,9 +124,9 @@ def _content(path: Path) -> bytes:
 
 
 def _measured(values: Mapping[str, Any], promised: Sequence[Metric]) -> dict[str, Any]:
-    """Return what a result says of its metrics; `RunFailedError` if a promised one is missing or not finite.
+    """Return the metrics for a result; `RunFailedError` if a promised one is missing or not finite.
 
-    What counts until something that was never reached is left out, and censored.
+    A metric that counts until something that was never reached is left out, and censored.
     """
     metrics: dict[str, float | None] = {n: float(v) for n, v in values.items() if _is_finite(v)}
     if not promised and not metrics:
@@ -163,12 +163,12 @@ def _is_finite(value: Any) -> bool:
         return False
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # an integer too large for a float
         return False
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON; refuse one with two values under one name."""
+    """Return a JSON object; refuse one that has a name twice."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError("it has a name twice")
@@ -176,7 +176,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_metrics_file(path: Path) -> dict[str, Any]:
-    """Return the object in a `metrics.json`, empty if there is no file; else `RunFailedError`."""
+    """Return the object in a `metrics.json`, empty if there is no file; else raise `RunFailedError`."""
     try:
         values = json.loads(read_file(path), object_pairs_hook=_without_repeats)
     except FileNotFoundError:
@@ -188,29 +188,29 @@ def read_metrics_file(path: Path) -> dict[str, Any]:
     return values
 
 
-# The folder of a run in which its code logs.
+# The subfolder of a run for what its code logs.
 LOGGED = "logged"
-# Arguments that a run is given beside its parameters.
+# Arguments that a run receives besides its parameters.
 RESERVED = ("seed", "folder", "python")
-# The factor that `repeat` of a study makes.
+# The factor that a study's `repeat` adds.
 REPEAT = "repeat"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _FILE_LIMIT = 10_000
 
-# Names of files or parts of code, each with a SHA-256 of its content.
+# Names of files or parts of code, each with the SHA-256 of its content.
 Digests = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Randomness:
-    """What a run's seed stands for, if the code has several sources of randomness.
+    """The meaning of a run's seed, if the code has several sources of randomness.
 
-    Each source is given a number of its own, which follows from the seed and the source's name.
+    Each source receives its own number, which follows from the seed and the source's name.
 
     Attributes:
         sources: their names, such as `init` and `order`.
-        driven: those that the seed drives, the others being the same in all runs; all if empty.
-        repeats: how often every seed is run.
+        driven: sources that the seed controls (the others are the same in all runs); all if empty.
+        repeats: number of runs per seed.
     """
 
     sources: tuple[str, ...] = ()
@@ -218,17 +218,17 @@ class Randomness:
     repeats: int = 1
 
     def run_seed(self, seed: int) -> int:
-        """Return the seed for all randomness that belongs to no named source."""
+        """Return the seed for all randomness outside the named sources."""
         return 0 if self.driven else seed
 
     def seeds(self, seed: int) -> dict[str, int]:
-        """Return the number of each source: 31 bits, which every generator takes."""
+        """Return the number of each source: 31 bits, which every generator accepts."""
         own = {name: seed if name in (self.driven or self.sources) else 0 for name in self.sources}
         digests = {name: hashlib.sha256(f"{name} {of}".encode()).digest() for name, of in own.items()}
         return {name: int.from_bytes(digest[:4], "big") >> 1 for name, digest in digests.items()}
 
     def recorded(self, seed: int) -> dict[str, Any]:
-        """Return the seeds as a record has them: of the whole run, and of the sources that differ from it."""
+        """Return the seeds for a record: of the whole run, and of the sources that differ from it."""
         own: dict[str, Any] = dict.fromkeys(self.driven, seed)
         return {"run": self.run_seed(seed), "sources": " ".join(self.sources), **own}
 
@@ -238,9 +238,9 @@ class Parameters:
     """Everything that defines a run of a program or a function, apart from its seed.
 
     Attributes:
-        inputs: content of the files that it depends on.
-        environment: variables that it depends on; None for one that is not set.
-        repeat: which run of the same seed it is, from 1 on.
+        inputs: digests of the files that it depends on.
+        environment: variables that it depends on; None for a variable that is not set.
+        repeat: number of the run among those of the same seed, from 1 on.
     """
 
     values: tuple[tuple[str, Level], ...]
@@ -254,10 +254,10 @@ class OwnCode(Runner):
     """A runner of the user's own code.
 
     Attributes:
-        promised: metrics that a run must report.
+        promised: metrics that every run must report.
         inputs: patterns of files whose content is part of a run's identity.
         environment: names of variables whose values are part of it.
-        randomness: what the seed stands for.
+        randomness: the meaning of the seed.
     """
 
     promised: tuple[Metric, ...] = ()
@@ -269,21 +269,21 @@ class OwnCode(Runner):
     @property
     @abstractmethod
     def folder(self) -> str:
-        """Folder in which the code is run, and from which its inputs are named."""
+        """Folder in which the code runs, and relative to which its inputs are named."""
 
     @property
     @abstractmethod
     def code(self) -> dict[str, Any]:
-        """Return what is run, as a run's configuration and key name it."""
+        """Return a description of the code, for a run's configuration and key."""
 
     @property
     def recorded_code(self) -> dict[str, Any]:
-        """Return what is run, as a run's provenance records it."""
+        """Return a description of the code, for a run's provenance."""
         return self.code
 
     @property
     def content(self) -> dict[str, Any]:
-        """Return the code's own part of a run's key, beside its inputs."""
+        """Return the digests of the code itself for a run's key, apart from its inputs."""
         return {}
 
     @property
@@ -299,7 +299,7 @@ class OwnCode(Runner):
         return name
 
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
-        """Return the values with the inputs and the declared variables as they are now."""
+        """Return the values with the current inputs and declared variables."""
         environment = tuple((name, os.environ.get(name)) for name in sorted(self.environment))
         given = tuple((name, value) for name, value in values.items() if name != REPEAT or not self._repeats)
         repeat = int(values[REPEAT]) if self._repeats else 1
@@ -322,7 +322,7 @@ class OwnCode(Runner):
         return dict(parameters.values)
 
     def identity(self, parameters: Parameters, seed: int) -> dict[str, Any]:
-        """Return what identifies a run, apart from the content of files."""
+        """Return the identity of a run, apart from the content of files."""
         known = self.randomness
         return {
             "runner": self.name,
@@ -352,7 +352,7 @@ class OwnRun(ABC):
     """One run of the user's own code, from its start to its record.
 
     The code is a process under a supervisor (`supervise.py`, `host.py`), which ends with this process. The
-    lease is kept here, so that code that holds its interpreter for long is not taken for dead.
+    lease is maintained here, so that code that blocks its interpreter for long is not taken for dead.
     """
 
     def __init__(self, runner: OwnCode, item: WorkItem, stop: StopRequest) -> None:
@@ -361,15 +361,15 @@ class OwnRun(ABC):
         self._seed, self._threads = item.run.seed, item.threads
         self._folder = item.folder()
         self._started_at = time.monotonic()
-        self._device: dict[str, Any] = {}  # on which the code says it was run
-        # Where the code keeps files of its own, and where this attempt logs: apart from any other, so that a
-        # process that has lost its lease, and goes on, cannot pass its numbers off as the holder's.
+        self._device: dict[str, Any] = {}  # the device that the code reports
+        # Folders for the code's own files, and for this attempt's log. The latter is separate from others,
+        # so that a process that has lost its lease but goes on cannot add to the holder's numbers.
         token = 0 if item.lease is None else item.lease.token
         self._work, self._logged = self._folder.path / "program", self._folder.path / LOGGED / f"{token:06d}"
         self._log, self._log_begin = self._folder.path / LOG, 0
 
     def result(self) -> dict[str, float]:
-        """Run the code, leave the record and return the metrics; a run that is done is not run again."""
+        """Run the code, write the record and return the metrics; a finished run is not run again."""
         config = {**self._runner.code, "parameters": dict(self._parameters.values)}
         if self._folder.open(tomli_w.dumps(config), resume=True):
             return dict(self._folder.result()["metrics"])
@@ -381,31 +381,31 @@ class OwnRun(ABC):
 
     @abstractmethod
     def _run(self) -> dict[str, float]:
-        """Run the code, leave the record and return the metrics."""
+        """Run the code, write the record and return the metrics."""
 
     def _leave_record(self, reported: Reported) -> dict[str, float]:
-        """Write the record of a run that ended well, and return its metrics."""
+        """Write the record of a successful run, and return its metrics."""
         runner, folder, parameters = self._runner, self._folder, self._parameters
         known = runner.randomness
-        # What the run is called with, its seeds by source and its number among repeats included.
+        # Everything that the run is called with, including its seeds by source and its number among repeats.
         config: dict[str, Any] = dict(parameters.values)
         config |= {"seeds": known.recorded(self._seed)} if known.sources else {}
         config |= {REPEAT: parameters.repeat} if known.repeats > 1 else {}
-        # Many programs report their parameters as well, which are known.
+        # Many programs also report their parameters, which are known already.
         values = {n: v for n, v in reported.values.items() if n not in {*COLUMNS, "dataset", *config}}
         measured = _measured(values, runner.promised)
         curve = reported.curve if LAYER in config else tuple(_layer_rows(reported.curve))
         layers = sorted({row[LAYER] for row in curve if LAYER in row and LAYER not in config})
-        if curve and is_installed("pyarrow"):  # without it the curve is only where it was logged
+        if curve and is_installed("pyarrow"):  # without it, the curve remains only where it was logged
             import pyarrow as pa  # noqa: PLC0415 - not in the base
 
-            # A row per call of `log`; what a call did not report is empty.
+            # A row per call of `log`; values that a call did not report are empty.
             rows = [{name: float(v) for name, v in row.items() if _is_finite(v)} for row in curve]
             names = dict.fromkeys(name for row in rows for name in row)
             columns = {name: pa.array([row.get(name) for row in rows], pa.float64()) for name in names}
             folder.keep_history(pa.table(columns))
         if reported.arrays is not None:
-            one_repeat = {"logits": reported.arrays["logits"][None]}  # as readers expect
+            one_repeat = {"logits": reported.arrays["logits"][None]}  # the layout that readers expect
             folder.keep_predictions({**reported.arrays, **one_repeat})
         provenance = {
             "runner": runner.name,
@@ -423,12 +423,12 @@ class OwnRun(ABC):
         return dict(measured["metrics"])
 
     def _heartbeat(self) -> Heartbeat:
-        """Return what is known of a run under way: its last line of output, and its time."""
+        """Return the progress of a run under way: its last line of output, and its time."""
         last = "".join(self._tail()[-1:]).strip()
         return Heartbeat(None, last, spent=time.monotonic() - self._started_at)
 
     def _check_inputs(self, when: str) -> None:
-        """Raise `RunFailedError` with the first input that is not what was planned."""
+        """Raise `RunFailedError` naming the first input that is not as planned."""
         try:
             now = dict(digests_of(Path(self._runner.folder), self._runner.inputs))
         except RunnerError as error:
@@ -455,12 +455,12 @@ class OwnRun(ABC):
         }
 
     def _note_failure(self, files: Mapping[str, list[int] | None] | None = None) -> None:
-        """Note what this failed attempt has reported, so that it is not taken for the next one's."""
+        """Record what this failed attempt has reported, so that it is not attributed to the next one."""
         left = {"files": files or {}, "values": len(_content(self._logged / VALUES))}
         self._folder.write(FAILED_ATTEMPT, json.dumps(left).encode())
 
     def _take_over_logged(self) -> None:
-        """Begin with a copy of what the attempt before this one has logged, if there was one."""
+        """Begin with a copy of what the previous attempt logged, if there was one."""
         self._folder.own_folder(LOGGED)
         before = [path for path in self._logged.parent.iterdir() if path.name < self._logged.name]
         source = max((path for path in before if path.is_dir() and not path.is_symlink()), default=None)
@@ -470,7 +470,7 @@ class OwnRun(ABC):
                 self._folder.write(f"{LOGGED}/{self._logged.name}/{name}", content)
 
     def _forget_attempts(self) -> None:
-        """Empty what former attempts have logged: this one starts afresh."""
+        """Delete what previous attempts logged: this one starts afresh."""
         try:
             (self._logged / PREDICTIONS).unlink(missing_ok=True)
             os.close(open_regular(self._logged / VALUES, os.O_WRONLY | os.O_TRUNC))
@@ -492,14 +492,14 @@ class OwnRun(ABC):
             return {}, 0
 
     def _read_logged(self) -> Reported:
-        """Return what was logged, by interrupted attempts too, but not by a failed one."""
+        """Return what was logged, by interrupted attempts too, but not by failed ones."""
         by_layer = LAYER not in dict(self._parameters.values)
         return read_logged(self._logged, self._left_by_failure()[1], by_layer=by_layer)
 
     def _end_former(self, own: int = 0) -> None:
-        """Kill what a former attempt has left running here: its worker hangs, its lease was taken over.
+        """Kill leftovers of a previous attempt here, whose worker hangs and whose lease was taken over.
 
-        The supervisor that is to run this attempt, process `own`, is left alone.
+        The supervisor of this attempt, process `own`, is spared.
         """
         try:
             former = read_json(str(self._folder.path), PROCESS)
@@ -510,7 +510,7 @@ class OwnRun(ABC):
             if time.monotonic() > deadline:
                 raise RunFailedError(f"an earlier attempt still runs (process {former['pid']}): end it")
             with suppress(ProcessLookupError, PermissionError):
-                # Its supervisor kills the code, and goes; one that does not is killed, and the code with it.
+                # Its supervisor kills the code and exits; otherwise it is killed itself, and the code too.
                 is_late = time.monotonic() > deadline - _KILL_SECONDS / 2
                 os.kill(former["pid"], signal.SIGKILL if is_late else signal.SIGUSR1)
             time.sleep(0.02)
@@ -524,7 +524,7 @@ class OwnRun(ABC):
             self._log_begin = self._log.stat().st_size
         order |= {"log": str(self._log), "timeout": timeout, "grace": GRACE_SECONDS}
         self._folder.write(PROCESS, json.dumps(process(supervisor.pid)).encode())
-        with suppress(BrokenPipeError):  # it was killed, which is seen below
+        with suppress(BrokenPipeError):  # it was killed, which is noticed below
             supervisor.stdin.write(json.dumps(order).encode() + b"\n")
             supervisor.stdin.flush()
             self._watch(supervisor, timeout)
@@ -538,7 +538,7 @@ class OwnRun(ABC):
             raise RunFailedError("the process that watched over it was killed") from None
 
     def _watch(self, supervisor: "subprocess.Popen[bytes]", timeout: float | None) -> None:
-        """Wait for the supervisor's report; kill it if it does not stop the code when it should."""
+        """Wait for the supervisor's report; kill it if it does not stop the code in time."""
         assert supervisor.stdout is not None  # noqa: S101 - a pipe
         slack, asked = GRACE_SECONDS + _KILL_SECONDS, False
         deadline = time.monotonic() + (math.inf if timeout is None else timeout + slack)
@@ -548,7 +548,7 @@ class OwnRun(ABC):
                 asked, deadline = True, time.monotonic() + slack
                 supervisor.terminate()
             if time.monotonic() > deadline:
-                supervisor.kill()  # what it runs dies with it
+                supervisor.kill()  # its program dies with it
             if supervisor.poll() is not None:
                 return
 
@@ -568,7 +568,7 @@ class OwnRun(ABC):
         try:
             with open_file(self._log) as file:
                 size = os.fstat(file.fileno()).st_size
-                is_anew = size < self._log_begin  # the log was put aside, and begun anew
+                is_anew = size < self._log_begin  # the log was rotated
                 file.seek(max(0 if is_anew else self._log_begin, size - most))
                 last = file.read(most)
         except OSError:
@@ -587,7 +587,7 @@ def signal_name(number: int) -> str:
 
 
 def digests_of(folder: Path, patterns: Iterable[str]) -> Digests:
-    """Return the files that the patterns name, by their place seen from `folder`, and their content."""
+    """Return the files that match the patterns, by path relative to `folder`, and their digests."""
     paths: dict[str, Path] = {}
     for pattern in patterns:
         matches = [path for path in _matching(folder, pattern) if path.is_file()]
@@ -610,6 +610,6 @@ def digests_of(folder: Path, patterns: Iterable[str]) -> Digests:
 
 def _matching(folder: Path, pattern: str) -> list[Path]:
     matches = [folder / name for name in glob(pattern, root_dir=folder, recursive=True, include_hidden=True)]
-    # Neither what Python makes of sources when it imports them, nor what runs leave in a store, is an input.
+    # Neither Python's bytecode nor the contents of a store are inputs.
     stores = {path for match in matches for path in match.parents if (path / STUDIES).is_dir()}
     return [path for path in matches if "__pycache__" not in path.parts and not stores & set(path.parents)]

@@ -31,16 +31,16 @@ from seedspread.runs.run import key_of
 from seedspread.runs.stopping import StoppedError, StopRequest
 from seedspread.runs.store import Store
 
-# A doubled brace, a placeholder, or a brace that is neither.
+# A doubled brace, a placeholder, or a single brace.
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command with placeholders, which is started for a run.
+    """A command with placeholders, which is started once per run.
 
     Attributes:
-        template: its words; `{seed}`, `{folder}`, `{python}` (the one that runs this) and
+        template: its words; `{seed}`, `{folder}`, `{python}` (the interpreter running this) and
             `{PARAMETER}` are replaced in each, `{{` is a brace.
         timeout: seconds that it may take.
     """
@@ -50,22 +50,22 @@ class Command:
     timeout: float | None = None
 
     def words(self, values: Mapping[str, Level], home: str, path: str) -> list[str]:
-        """Return the words with placeholders replaced: a value stays within its word, whatever it is.
+        """Return the words with placeholders replaced: a value stays within its word, whatever it contains.
 
-        The program is looked for in `home`, where it runs, or along `path`.
+        The program is searched for in `home`, where it runs, and along `path`.
         """
         words = [filled_in(word, values) for word in self.template]
         return [_found(words[0], home, path) or words[0], *words[1:]]
 
     @property
     def is_there(self) -> bool:
-        """Whether its program can be found; True if that depends on the run."""
+        """True if its program can be found, or depends on the run."""
         program = self.template[0]
         return bool(_PLACEHOLDER.search(program)) or _found(program, self.folder, search_path()) is not None
 
 
 def placeholders(words: Sequence[str]) -> list[str]:
-    """Names of the placeholders in a command; `RunnerError` for a brace that is part of none."""
+    """Return the names of the placeholders in a command; `RunnerError` for an unmatched brace."""
     matches = [match for word in words for match in _PLACEHOLDER.finditer(word)]
     for match in matches:
         if match[0] in ("{", "}"):
@@ -87,13 +87,13 @@ def filled_in(text: str, values: Mapping[str, Level]) -> str:
         if match[1] is None:
             return match[0][0]
         word = values[match[1]]
-        return str(word).lower() if isinstance(word, bool) else str(word)  # as TOML has them
+        return str(word).lower() if isinstance(word, bool) else str(word)  # as in TOML
 
     return _PLACEHOLDER.sub(value, text)
 
 
 def search_path() -> str:
-    """Return where programs are looked for: this Python's folder comes last, so that there is a `python`."""
+    """Return the search path for programs: this Python's folder comes last, so that there is a `python`."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
 
 
@@ -101,7 +101,7 @@ METRICS = "metrics.json"
 
 
 class ProgramRun(OwnRun):
-    """One run of a program: started under a supervisor, watched, and recorded when it has ended well."""
+    """One run of a program: started under a supervisor, watched, and recorded when it has succeeded."""
 
     def __init__(self, runner: "ProgramRunner", item: WorkItem, stop: StopRequest) -> None:
         super().__init__(runner, item, stop)
@@ -114,7 +114,7 @@ class ProgramRun(OwnRun):
         self._end_former()
         self._prepare()
         if not any(self._work.iterdir()):
-            self._forget_attempts()  # nothing to resume from: it starts afresh
+            self._forget_attempts()  # nothing to resume from: start afresh
         ended = self._supervised()
         if self._stop.number is not None and ended.get("stopped"):
             raise StoppedError("stopped; what the program left in its folder is kept", self._stop.number)
@@ -140,7 +140,7 @@ class ProgramRun(OwnRun):
             raise
 
     def _prepare(self) -> None:
-        """Find the program: of a revision, in its checkout, which may have vanished since it was planned."""
+        """Find the program: for a revision, in its checkout, which may have vanished since planning."""
         if self._revisions is None:
             return
         store, found = self._folder.path.parent, str(dict(self._parameters.values)[REVISION])
@@ -153,7 +153,7 @@ class ProgramRun(OwnRun):
         self._path = self._own_variables.get("PATH", "") + search_path()
 
     def _reported(self, last_line: str) -> Reported:
-        """Return all that was reported, in any way; a file from a failed attempt does not count."""
+        """Return all that was reported, in any way, except in files from a failed attempt."""
         logs, path = self._read_logged(), self._work / METRICS
         in_file = {} if self._is_of_failure(path) else read_metrics_file(path)
         text = plain_text(self._output()) if any(source.regex for source in self._sources) else ""
@@ -164,7 +164,7 @@ class ProgramRun(OwnRun):
         return replace(logs, values={**logs.values, **_object(last_line), **in_file, **found})
 
     def _file(self, source: MetricSource) -> Path:
-        """Return where the program writes the file that a metric stands in."""
+        """Return where the program writes the file that contains a metric."""
         return Path(os.path.normpath(self._work / filled_in(source.file or "", self._values())))
 
     def _in_file(self, source: MetricSource) -> Any:
@@ -178,12 +178,12 @@ class ProgramRun(OwnRun):
         return field_of_file(source, path)
 
     def _is_of_failure(self, path: Path) -> bool:
-        """Whether a file is unchanged since a failed attempt."""
+        """Return whether a file is unchanged since a failed attempt."""
         left = self._left_by_failure()[0].get(str(path))
         return left is not None and left == state_of(path)
 
     def _supervised(self) -> dict[str, Any]:
-        """Run the program under a supervisor, which ends with this process; return how it ended."""
+        """Run the program under a supervisor, which ends with this process; return how the program ended."""
         order = {
             "command": self._command.words(self._values(), str(self._home), self._path),
             "folder": str(self._home),
@@ -199,9 +199,9 @@ class ProgramRun(OwnRun):
             return self._ended(supervisor, order, self._command.timeout)
 
     def _environment(self) -> dict[str, str]:
-        planned = dict(self._parameters.environment)  # whatever they are where this run takes place
+        planned = dict(self._parameters.environment)  # whatever their values are here
         return {
-            "PYTHONUNBUFFERED": "1",  # so that its last line can be seen while it runs
+            "PYTHONUNBUFFERED": "1",  # so that its last line is visible while it runs
             **dict.fromkeys(THREADS, str(self._threads)),
             **{name: value for name, value in os.environ.items() if name not in planned},
             **self._own_variables,
@@ -211,7 +211,7 @@ class ProgramRun(OwnRun):
         }
 
     def _values(self) -> dict[str, Level]:
-        """Return what placeholders stand for."""
+        """Return the values of placeholders."""
         known = self._runner.randomness
         given: dict[str, Level] = {f"seed.{name}": seed for name, seed in known.seeds(self._seed).items()}
         python = shutil.which("python", path=self._path) if self._own_variables else None
@@ -251,7 +251,7 @@ class ProgramRunner(OwnCode):
         return {"command": list(self.command.template), **({"setup": setup} if setup else {})}
 
     def parameters(self, base: str | None, values: Mapping[str, Level]) -> Parameters:
-        """Return the values with the inputs as they are now; every placeholder must have a value."""
+        """Return the values with the current inputs; every placeholder must have a value."""
         names = [*RESERVED, *values, *(f"seed.{source}" for source in self.randomness.sources)]
         if self.revisions is not None:
             names.append("checkout")
@@ -266,7 +266,7 @@ class ProgramRunner(OwnCode):
         return super().parameters(base, values)
 
     def base_keys(self, runs: Sequence[tuple[Parameters, int]]) -> list[str | None]:
-        """Return hashes without the inputs but with the folder: elsewhere it is another program."""
+        """Return hashes without the inputs but with the folder: elsewhere, it is another program."""
         named = () if self.revisions is None else self.revisions.ids
         changing = [found for name, found in named if name == WORKING_TREE]
         bases: list[str | None] = []
@@ -279,7 +279,7 @@ class ProgramRunner(OwnCode):
         return bases
 
     def notes(self, parameters: Iterable[Parameters]) -> list[str]:
-        """Return notes on what the command leaves out, which may be an oversight."""
+        """Return notes on parameters that the command does not use, which may be an oversight."""
         seeds = [f"seed.{source}" for source in self.randomness.sources] or ["seed"]
         names = dict.fromkeys([*seeds, *(name for one in parameters for name, _ in one.values)])
         known = (*placeholders(self.command.template), *((REVISION,) if self.revisions else ()))
@@ -294,7 +294,7 @@ class ProgramRunner(OwnCode):
         return [*notes, f"The command does not name {', '.join(unused)}: the program must look into {where}."]
 
     def check(self, parameters: Iterable[Parameters], data_dir: Path | None) -> None:
-        """Refuse a program that is not there; one of a revision is looked for in its checkout."""
+        """Refuse a program that cannot be found; for a revision, it is searched for in its checkout."""
         if self.revisions is None and not self.command.is_there:
             program = self.command.template[0]
             raise RunnerError(f"the program {program!r} is not there, or cannot be run; see run.command")

@@ -1,7 +1,7 @@
-"""For training programs: `log` and `log_predictions`. Standard library only, to be light.
+"""`log` and `log_predictions`, for training programs. Light: the standard library only.
 
-Whoever runs the program names a folder in `SEEDSPREAD_LOG`. Without one, a program that is started by hand,
-the values are checked and go nowhere.
+Runners name a folder in `SEEDSPREAD_LOG`. Without it, in a program started by hand, values are checked and
+discarded.
 """
 
 import json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FOLDER = "SEEDSPREAD_LOG"
 VALUES, PREDICTIONS = "values.jsonl", "predictions.safetensors"
-# What makes a call of `log` one about a layer; figures draw every layer up to the last.
+# The argument that makes a call of `log` about a layer; figures draw every layer up to the last.
 LAYER, _LAST_LAYER = "layer", 9999
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
@@ -31,12 +31,12 @@ def log(**values: SupportsFloat) -> None:
     >>> log(accuracy=0.93, epoch=10)
 
     A call with `layer` is about one layer, counted from 0, and reports no metric: `rate` (the share that a
-    clamp cuts, from 0 to 1), `gradient_norm`, `loss`. `Store.layers()` and the figures of a report have them.
+    clamp cuts, from 0 to 1), `gradient_norm`, `loss`. `Store.layers()` and the figures of a report show them.
 
     >>> log(layer=0, rate=0.6, gradient_norm=0.41, epoch=10)
 
     Args:
-        values: numbers by name; those of torch and numpy are taken as they are, if they are single numbers.
+        values: numbers by name, including single numbers of torch and numpy.
     """
     numbers = {name: _number(name, value) for name, value in values.items()}
     if LAYER in values:
@@ -47,7 +47,7 @@ def log(**values: SupportsFloat) -> None:
     if folder and values:
         file = open_regular(os.path.join(folder, VALUES), APPEND)
         try:
-            os.write(file, line.encode())  # one write: lines of several processes do not mix
+            os.write(file, line.encode())  # a single write: lines of several processes do not mix
         finally:
             os.close(file)
 
@@ -71,7 +71,7 @@ def log_predictions(ids: "ArrayLike", labels: "ArrayLike", logits: "ArrayLike") 
     Args:
         ids: `(N,)` whole numbers that identify test examples, the same in every run.
         labels: `(N,)` true classes, from 0.
-        logits: `(N, classes)` scores; their order is what counts.
+        logits: `(N, classes)` scores; only their order matters.
 
     Example:
         >>> log_predictions(ids=[0, 1], labels=[1, 0], logits=[[0.1, 2.0], [1.5, 0.3]])
@@ -100,7 +100,7 @@ def log_predictions(ids: "ArrayLike", labels: "ArrayLike", logits: "ArrayLike") 
 
 
 def _on_cpu(values: Any) -> Any:
-    """Return a tensor as one that numpy takes, whatever its device and precision; all else as it is."""
+    """Return a tensor in a form that numpy accepts, whatever its device and precision; all else unchanged."""
     if not hasattr(values, "detach"):
         return values
     tensor = values.detach().cpu()
@@ -108,7 +108,7 @@ def _on_cpu(values: Any) -> Any:
 
 
 def _number(name: str, value: Any) -> float | int | None:
-    """Return a single number; None, as JSON has it, for one that is not finite."""
+    """Return a single number, or None, as in JSON, if it is not finite."""
     if isinstance(value, str | bytes | bool):
         raise TypeError(f"log({name}=...) must be a number; got {value!r}")
     try:

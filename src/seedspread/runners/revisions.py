@@ -1,6 +1,6 @@
-"""Git revisions as levels of a factor: each is checked out into the store, and is in its runs' keys.
+"""Git revisions as levels of a factor: each is checked out into the store, and is part of its runs' keys.
 
-A checkout is a clone that shares the objects of the user's repository, in which nothing is changed: no
+A checkout is a clone that shares the objects of the user's repository, in which nothing changes: no
 worktree is registered, no index refreshed, no object written. `.` is the working tree as it is, uncommitted
 and new files included, identified by its content.
 """
@@ -24,7 +24,7 @@ from seedspread.runners.outputs import plain_text
 from seedspread.runs.studies import STUDIES
 
 REVISION, WORKING_TREE = "revision", "."
-# In a store: a folder per revision, with `checkout`, `environment`, `setup.log` and, once whole, `ready`.
+# In a store: a folder per revision, with `checkout`, `environment`, `setup.log` and, once complete, `ready`.
 FOLDER = ".revisions"
 _LINE_WIDTH = 200
 
@@ -35,10 +35,10 @@ class Revisions:
 
     Attributes:
         repository: its top folder.
-        place: where in it the program is run.
-        ids: commit of each revision by the name that the study gives it; of the working tree, a hash of it.
-        setup: a line for the shell, run once in each checkout.
-        study: the file that names them, which is not part of the code.
+        place: the folder in it where the program runs.
+        ids: commit of each revision by the study's name for it; for the working tree, its hash.
+        setup: a shell line, run once in each checkout.
+        study: the study's file, which is not part of the code.
     """
 
     repository: str
@@ -70,11 +70,11 @@ class Revisions:
         return cls(top, _git(folder, "rev-parse", "--show-prefix"), tuple(ids.items()), setup, study)
 
     def where(self, store: Path, found: str) -> Path:
-        """Return the folder in a checkout in which the program is run."""
+        """Return the folder in a checkout where the program runs."""
         return store.absolute() / FOLDER / found[:16] / "checkout" / self.place
 
     def environment(self, store: Path, found: str) -> dict[str, str]:
-        """Return the variables by which a program imports the checkout's code, and not what is installed."""
+        """Return variables that make a program import the checkout's code, not the installed one."""
         top = store.absolute() / FOLDER / found[:16]
         checkout = top / "checkout"
         places = [checkout / self.place, checkout, checkout / "src"]
@@ -87,7 +87,7 @@ class Revisions:
         return own
 
     def prepare(self, store: Path, found: str) -> None:
-        """Check a revision out and set it up, unless that was done; others who want the same wait."""
+        """Check a revision out and set it up, unless that was done already; concurrent calls wait."""
         top = store.absolute() / FOLDER / found[:16]
         if (top / "ready").exists() and (top / "checkout").is_dir():
             return
@@ -117,7 +117,7 @@ class Revisions:
         _git(checkout, "checkout-index", "--all", "--force")
 
     def _set_up(self, name: str, found: str, store: Path, top: Path) -> None:
-        """Run the setup in an environment of the revision's own, which has all that is installed here."""
+        """Run the setup in the revision's own environment, which includes everything installed here."""
         shutil.rmtree(top / "environment", ignore_errors=True)
         venv.EnvBuilder(symlinks=True).create(top / "environment")
         site = next((top / "environment").glob("lib/python*/site-packages"))
@@ -144,7 +144,7 @@ class Revisions:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Wait until no one else holds this file."""
+    """Wait until no one else locks this file."""
     file = open_regular(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -154,7 +154,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def revision_names(text: str) -> list[str]:
-    """`main..my-branch`, or names with commas between them."""
+    """Split `main..my-branch`, or names separated by commas."""
     return [name.strip() for name in text.replace("...", ",").replace("..", ",").split(",")]
 
 
@@ -172,8 +172,8 @@ def _commit(folder: Path, name: str) -> str:
 def _working_tree(top: Path, study: str, objects: Path | None = None) -> str:
     """Return the tree of all files that git does not ignore, without touching the repository.
 
-    The study's file and stores are left out: they change while the code does not. New objects go into
-    `objects`, or are forgotten.
+    The study's file and stores are left out: they change although the code does not. New objects go into
+    `objects`, or are discarded.
     """
     with TemporaryDirectory() as scratch:
         index = Path(scratch) / "index"
@@ -197,11 +197,11 @@ def _working_tree(top: Path, study: str, objects: Path | None = None) -> str:
 
 
 def _git(folder: "Path | str", *words: str, environment: Mapping[str, str] | None = None) -> str:
-    """Return what git prints; `RunnerError` with its last line if it fails."""
+    """Return git's output; `RunnerError` with its last line if it fails."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
-        done = subprocess.run(  # noqa: S603 - git, with words of ours and names that were looked up
+        done = subprocess.run(  # noqa: S603 - git, with our own words and names that were looked up
             ["git", "-c", "core.hooksPath=/dev/null", "-C", str(folder), *words],  # noqa: S607
             env={**plain, **quiet, **(environment or {})}, stdin=subprocess.DEVNULL, capture_output=True,
             text=True, errors="surrogateescape", check=False,

@@ -1,11 +1,11 @@
-"""What the result of a Python function depends on: its code and the plain values that it reads.
+"""The dependencies of a Python function: its code, and the plain values that it reads.
 
-Reached from a function are the functions and classes of its own module (or notebook) that it names, through
-globals, closures, defaults and lists, and theirs. Code counts as its syntax tree without docstrings: a
-comment or another line break changes nothing. Where no source is found its bytecode stands for it, which is
-another one in another version of Python. Objects count by their content, as far as that can be told: arrays,
-data frames, and whatever pickle takes apart into such. What is reached beyond that, such as modules of one's
-own and open files, is only named.
+A function reaches the functions and classes of its own module (or notebook) that it names, through
+globals, closures, defaults and lists, and what these reach. Code counts as its syntax tree without
+docstrings, so comments and line breaks do not matter. If no source is found, the bytecode is used, which
+differs between versions of Python. Objects count by their content, if it can be determined: arrays,
+data frames, and whatever pickle decomposes into such. Anything further, such as the user's other modules
+and open files, is only named.
 """
 
 import ast
@@ -35,18 +35,18 @@ from seedspread.runners.own_code import Digests
 
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 _SLOTS = (GetSetDescriptorType, MemberDescriptorType, type(vars(namedtuple("Pair", "one"))["one"]))
-# What is read by these no name tells.
+# Functions that read variables without naming them.
 _LOOK_UPS = ("globals", "eval", "exec")
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a function depends on.
+    """The dependencies of a function.
 
     Attributes:
         parts: functions, classes and plain values, by name, with a SHA-256 of each.
-        reads: what else it reads, in words: its changes are not noticed.
-        objects: arrays and other objects, likewise; another process may make them anew, and otherwise.
+        reads: descriptions of what else it reads; changes of these are not noticed.
+        objects: likewise for arrays and other objects, which another process may create differently.
     """
 
     parts: Digests
@@ -55,7 +55,7 @@ class Source:
 
 
 def source_of(function: FunctionType | type) -> Source:
-    """Return everything that a function, or a class, reaches."""
+    """Return everything that a function, or a class, depends on."""
     is_class = isinstance(function, type)
     walk = _Walk(vars(sys.modules[function.__module__]) if is_class else unwrapped(function).__globals__)
     walk.value(function.__qualname__, function)
@@ -63,7 +63,7 @@ def source_of(function: FunctionType | type) -> Source:
 
 
 def is_of_others(module: str) -> bool:
-    """Return whether a module is Python's, an installed package's or this one's: its name stands for it."""
+    """Return whether a module is Python's, an installed package's or this one's: its name identifies it."""
     top = module.partition(".")[0]
     file = getattr(sys.modules.get(top), "__file__", None) or ""
     is_installed = "site-packages" in file or "dist-packages" in file
@@ -76,7 +76,7 @@ def _digests(texts: dict[str, set[str]]) -> Digests:
 
 
 class _Walk:
-    """A walk along names, from a function on; `home` are the globals of its module."""
+    """A walk along names, starting from a function; `home` is the dict of its module's globals."""
 
     def __init__(self, home: dict[str, Any]) -> None:
         self._home = home
@@ -86,7 +86,7 @@ class _Walk:
         self.reads: set[str] = set()
 
     def value(self, name: str, value: Any) -> None:
-        """Add whatever a name stands for."""
+        """Add the value of a name."""
         functions = [one for one in (value, unwrapped(value)) if self._is_of_home(one)]
         self._registered(name, value)
         if functions:
@@ -102,7 +102,7 @@ class _Walk:
             self._other(name, value)
 
     def _text(self, name: str, value: Any) -> str:
-        """Return a value as text; functions in lists and the like by their code, all else by its type."""
+        """Return a value as text; functions in lists and the like by their code, others by their type."""
         function = unwrapped(value)
         if is_plain(value):
             return canonical(value)
@@ -119,7 +119,7 @@ class _Walk:
         return getattr(value, "__qualname__", type(value).__qualname__)
 
     def _registered(self, name: str, value: Any) -> None:
-        """Add what is registered with a function of `singledispatch`."""
+        """Add the functions registered with a function of `singledispatch`."""
         function = value.dispatcher if isinstance(value, singledispatchmethod) else value
         registry = getattr(function, "registry", None) if isinstance(function, FunctionType) else None
         if isinstance(registry, MappingProxyType):
@@ -161,7 +161,7 @@ class _Walk:
         for variable, value in _bound_values(function):
             self.value(f"{name}: {variable}", value)
         for variable in sorted(set(_names(function.__code__, ("LOAD_GLOBAL", "LOAD_NAME")))):
-            is_python_own = variable.startswith("__") and variable.endswith("__")  # __file__, __name__
+            is_python_own = variable.startswith("__") and variable.endswith("__")  # such as __file__
             if variable in self._home and not is_python_own:
                 self.value(variable, self._home[variable])
             elif variable in _LOOK_UPS:
@@ -194,22 +194,22 @@ class _Walk:
             self.value(name, value.value)
             return
         self._registered(name, value)
-        # Of a classmethod or a staticmethod; of a cached property.
+        # The function in a classmethod or a staticmethod, or in a cached property.
         inner = getattr(value, "__func__", getattr(value, "func", value))
         for one in (inner.fget, inner.fset, inner.fdel) if isinstance(inner, property) else (inner,):
             method = unwrapped(one)
             if self._is_of_home(method):
-                # The methods that a dataclass is given follow from its fields.
+                # Generated methods of a dataclass follow from its fields.
                 if method.__code__.co_filename != "<string>":
                     self.value(name, one)
                 continue
-            # What an enum or an abstract class was given by Python.
+            # Attributes that Python itself adds to an enum or an abstract class.
             is_pythons = attribute == "_abc_impl" or (issubclass(cls, Enum) and attribute.startswith("_"))
             if not (attribute.startswith("__") or isinstance(one, _SLOTS) or is_pythons):
                 self.value(name, one)
 
     def _class_texts(self, cls: type) -> list[str]:
-        """Return every definition of its name in its file; none if no source is found."""
+        """Return every definition of the class's name in its file; none if no source is found."""
         own = {one.__code__.co_filename for one in vars(cls).values() if self._is_of_home(one)} - {"<string>"}
         home = {one.__code__.co_filename for one in self._home.values() if self._is_of_home(one)}
         found = []
@@ -223,7 +223,7 @@ class _Walk:
 
 
 def unwrapped(value: Any) -> Any:
-    """Return a function without its decorators; anything else as it is."""
+    """Return a function without its decorators; anything else unchanged."""
     try:
         return inspect.unwrap(value) if callable(value) else value
     except ValueError:  # it claims to wrap itself
@@ -244,7 +244,7 @@ def _bound_values(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _names(code: CodeType, operations: tuple[str, ...]) -> Iterator[str]:
-    """Yield the names that a function, and those within it, load or import."""
+    """Yield the names that a function, and functions within it, load or import."""
     yield from (step.argval for step in dis.get_instructions(code) if step.opname in operations)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -253,7 +253,7 @@ def _names(code: CodeType, operations: tuple[str, ...]) -> Iterator[str]:
 
 def code_text(code: CodeType) -> str:
     """Return the code of a function as text that does not depend on its layout."""
-    found = _definitions(code)  # not one of a prompt, of two lambdas of a line, of a file edited since
+    found = _definitions(code)  # none for a prompt, two lambdas on a line, or a file edited since
     return _definition_text(found[0]) if len(found) == 1 else _bytecode_text(code)
 
 
@@ -267,13 +267,13 @@ def _definition_text(definition: ast.AST) -> str:
 
 
 def file_has(function: FunctionType) -> bool:
-    """Return whether the function's file, if any, still has it where it was when imported."""
+    """Return whether the function's file, if any, still contains it where it was when imported."""
     code = unwrapped(function).__code__
     return bool(_definitions(code)) or not os.path.exists(code.co_filename)
 
 
 def _definitions(code: CodeType) -> list[ast.AST]:
-    """Return the definitions in its current file that a function may have come from."""
+    """Return the definitions in its current file that a function may come from."""
     try:
         lines, _ = inspect.findsource(code)
         tree = _parse("".join(lines))
@@ -313,7 +313,7 @@ def is_plain(value: Any) -> bool:
 
 
 def canonical(value: Any, within: tuple[int, ...] = ()) -> str:
-    """Return a plain value as text, whatever the order of its sets and keys; else `TypeError`."""
+    """Return a plain value as text, independent of the order of sets and keys; else raise `TypeError`."""
     if id(value) in within:
         raise TypeError("it contains itself")
     inner = (*within, id(value))
@@ -321,7 +321,7 @@ def canonical(value: Any, within: tuple[int, ...] = ()) -> str:
         return repr(value)
     for kind in (bool, int, float, complex, str, bytes):
         if isinstance(value, kind):
-            return f"{kind.__name__} {kind.__repr__(value)}"  # numpy's float is one, an enum's text is one
+            return f"{kind.__name__} {kind.__repr__(value)}"  # numpy's float is a float
     if isinstance(value, list | tuple):
         kind_name = "list" if isinstance(value, list) else "tuple"
         return f"{kind_name} [{', '.join(canonical(one, inner) for one in value)}]"
@@ -333,7 +333,7 @@ def canonical(value: Any, within: tuple[int, ...] = ()) -> str:
     raise TypeError(f"{type(value).__name__} is no plain value")
 
 
-# Of one object: beyond this its content is not told cheaply.
+# Limits of an object: hashing a larger one would take too long.
 _MOST_BYTES, _MOST_PARTS = 2**30, 10**6
 
 
@@ -342,21 +342,21 @@ class _OpaqueError(Exception):
 
 
 def content_digest(value: Any) -> str | None:
-    """Return a hash of an object's content, the same in every process; None if that cannot be told.
+    """Return a hash of an object's content, the same in every process; None if that is impossible.
 
-    An object is taken apart as pickle would, and never called or written anywhere. Sets and keys have no
-    order, and what is shared between parts counts each time.
+    An object is decomposed as pickle would do it, and never called or written anywhere. Sets and keys have no
+    order, and parts that share content count separately.
     """
     content = _Content()
     try:
         content.add(value)
-    except Exception:  # whatever an object of a stranger's class raises when it is taken apart
+    except Exception:  # a stranger's class may raise anything when it is decomposed
         return None
     return content.hash.hexdigest()
 
 
 class _Content:
-    """The content of an object, as it goes into a hash."""
+    """The content of an object, as input of a hash."""
 
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
@@ -385,7 +385,7 @@ class _Content:
         elif isinstance(value, list | tuple):
             self._all(value)
         elif isinstance(value, type | FunctionType) or inspect.isbuiltin(value):
-            if "<" in value.__qualname__:  # what has no place, a lambda for one, has no content to tell
+            if "<" in value.__qualname__:  # without an importable name, no content is identifiable
                 raise _OpaqueError
             self._text(f"{value.__module__}.{value.__qualname__}")
         elif numpy is not None and isinstance(value, numpy.ndarray):
@@ -398,7 +398,7 @@ class _Content:
         elif type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
             self._all([str(value.dtype), value.detach().cpu().numpy()])
         else:
-            reduced = value.__reduce_ex__(4)  # what pickle would call, and with what
+            reduced = value.__reduce_ex__(4)  # the callable and arguments that pickle would use
             for part in [] if isinstance(reduced, str) else reduced:
                 self.add(list(part) if isinstance(part, Iterator) else part)
             if isinstance(reduced, str):

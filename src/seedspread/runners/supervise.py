@@ -1,15 +1,15 @@
-"""A process between a worker and a program: it runs the program and lets nothing of it outlive the run.
+"""A process between a worker and a program: it runs the program and makes sure that nothing outlives the run.
 
-Started as a script with the standard library alone (`python -I -S supervise.py`), so that it costs little.
-It has a session of its own, so that what ends a study by its process group (a terminal that is closed,
-`timeout -s KILL`) leaves it there to end the program.
-What to run is a line of JSON on its standard input; a second line, or SIGTERM, asks it to stop.
-When the input ends the worker is dead, and the program is killed at once, as with SIGUSR1. What became of it
-is a line of JSON on its standard output. All of the program's descendants end with it, those that have left
-its process group too: where the kernel allows (Linux), they become children of this process when their
-parent goes.
+Started as a script with the standard library alone (`python -I -S supervise.py`), so that it is cheap.
+It has its own session, so that whatever ends a study by its process group (closing a terminal,
+`timeout -s KILL`) spares it, and it can end the program.
+Its order is a line of JSON on its standard input; a second line, or SIGTERM, asks it to stop.
+If the input ends, the worker is dead, and the program is killed at once, as with SIGUSR1. The outcome
+is a line of JSON on its standard output. All of the program's descendants end with it, even those that have
+left its process group: if the kernel allows it (Linux), they become children of this process when their
+parent exits.
 
-`host.py` watches over the runs of a function in the same way: there a program is a forked child.
+`host.py` supervises the runs of a function in the same way, with a forked child as the program.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ import time
 from collections.abc import Callable
 from typing import Any, BinaryIO, Protocol
 
-# A log that grows beyond this is put aside once, and then again: twice this is what a run keeps at most.
+# A larger log is rotated, keeping one old file: a run keeps at most twice this.
 LOG_BYTES = 8 * 2**20
 _LINE_BYTES = 2**16
 _TICK_SECONDS = 0.2
 _OUTPUTS = ("stdout", "stderr", "answer")
-# How long to kill what is left of a program: what forks faster than it is killed for so long is left alone.
+# Time limit for killing a program's leftovers: processes that fork faster are left alone after that.
 _END_SECONDS = 30.0
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 
@@ -43,14 +43,14 @@ def _prctl(option: int, value: int) -> None:
 
 
 class Log:
-    """A file that takes any amount of output and keeps the last of it: `PATH`, and before it `PATH.old`."""
+    """A file that accepts any amount of output and keeps the end of it: `PATH`, and before it `PATH.old`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._file = self._open()
 
     def write(self, chunk: bytes) -> None:
-        """Add to the file; a full disk loses this output, not the run."""
+        """Append to the file; a full disk loses this output, not the run."""
         with contextlib.suppress(OSError):
             if os.fstat(self._file.fileno()).st_size + len(chunk) > LOG_BYTES:
                 os.replace(self._path, f"{self._path}.old")
@@ -68,13 +68,13 @@ class Log:
 
 
 def last_line(tail: bytes) -> str:
-    """Return the last line that is not blank; a progress bar's return begins a line as well."""
+    """Return the last line that is not blank; a progress bar's carriage return ends a line too."""
     lines = tail.rstrip().replace(b"\r", b"\n").rpartition(b"\n")
     return lines[2].decode(errors="replace").strip()
 
 
 class Program(Protocol):
-    """What is watched: a process, its two outputs, and its code once it has ended."""
+    """The supervised process, its two outputs, and its exit code once it has ended."""
 
     pid: int
     returncode: Any
@@ -89,7 +89,7 @@ Order = dict[str, Any]
 
 def started(order: Order) -> Program:
     """Start the program of an order: `command`, `folder` to start it in, `environment`."""
-    return subprocess.Popen(  # noqa: S603 - what the user's study says
+    return subprocess.Popen(  # noqa: S603 - the command of the user's study
         order["command"],
         cwd=order["folder"],
         env=order["environment"],
@@ -97,7 +97,7 @@ def started(order: Order) -> Program:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        preexec_fn=die_with_parent,  # noqa: PLW1509 - one thread here
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - there is one thread here
     )
 
 
@@ -108,12 +108,12 @@ def die_with_parent(is_so: bool = True) -> None:
 class Supervisor:
     """Runs one program.
 
-    A program may answer, on a pipe of its own called `answer`; one that has is given the grace period to end.
+    A program may answer on its own pipe, `answer`; after its answer, it has the grace period to end.
 
     Args:
-        order: `log`, `timeout` in seconds or null, and `grace`, the seconds that the program has between the
-            request to stop and its end.
-        start: starts the program; `order` has what it needs as well.
+        order: `log`, `timeout` in seconds or null, and `grace`, the seconds between the request to stop
+            and the kill.
+        start: starts the program, from its other fields in `order`.
     """
 
     def __init__(self, order: Order, start: Callable[[Order], Program] = started) -> None:
@@ -135,7 +135,7 @@ class Supervisor:
         try:
             self._watch(program)
         finally:
-            self._signal(program.pid, signal.SIGKILL)  # its group, where descendants cannot be told
+            self._signal(program.pid, signal.SIGKILL)  # its group, if descendants are unknown
             end_descendants()
         while any(self._read(key) for key in list(self._selector.get_map().values()) if key.data in _OUTPUTS):
             pass
@@ -187,9 +187,9 @@ class Supervisor:
             self._signal(group, signal.SIGKILL)
 
     def asked_to(self, what: str) -> None:
-        """Note a signal; exit if there is no program to watch yet."""
+        """Record a signal; exit if there is no program to watch yet."""
         if not self._is_watching:
-            end_descendants()  # the program may just have begun
+            end_descendants()  # the program may just have started
             os._exit(1)
         setattr(self, what, True)
 
@@ -231,7 +231,7 @@ def end_descendants() -> None:
 
 @functools.cache
 def _wakeups() -> int:
-    """Return a file that can be read whenever a signal has come: the program's end is seen at once."""
+    """Return a file that becomes readable with every signal, so that the program's end is seen at once."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
@@ -250,7 +250,7 @@ def descendants(pid: int | None = None) -> list[int]:
 
 
 def serve(start: Callable[[Order], Program], report: int = 1, orders: float = math.inf) -> None:
-    """Take so many orders, each a line of JSON; run each, and write how it ended in a line on `report`."""
+    """Take this many orders, each a line of JSON; run each, and report how it ended in a line on `report`."""
     signal.signal(signal.SIGCHLD, lambda *_: None)
     _prctl(_SET_SUBREAPER, 1)
     text = b""
@@ -266,7 +266,7 @@ def serve(start: Callable[[Order], Program], report: int = 1, orders: float = ma
         signal.signal(signal.SIGTERM, lambda *_, one=supervisor: one.asked_to("stopped"))
         signal.signal(signal.SIGUSR1, lambda *_, one=supervisor: one.asked_to("abandoned"))
         line = json.dumps(supervisor.run()) + "\n"
-        for number in (signal.SIGTERM, signal.SIGUSR1):  # until the next order there is only this to end
+        for number in (signal.SIGTERM, signal.SIGUSR1):  # until the next order there is nothing else to end
             signal.signal(number, signal.SIG_DFL)
         with contextlib.suppress(BrokenPipeError), open(report, "wb", closefd=False) as worker:
             worker.write(line.encode())
