@@ -1,4 +1,4 @@
-"""A study as people see it, on a terminal or in a notebook: plan, progress while it runs, state."""
+"""A study on a terminal or in a notebook: its plan, its progress, its state."""
 
 import math
 import time
@@ -47,7 +47,7 @@ def plan_table(plan: Plan, states: dict[str, RunState]) -> list[RenderableType]:
 
 
 def sharing(plan: Plan) -> list[str]:
-    """Runs that several cells name: how many there are, and which cells share them; nothing if none."""
+    """Return a line on runs that several cells share: how many, and which cells; none if there are none."""
     sharers: dict[str, list[str]] = {}
     for run in plan.runs:
         sharers.setdefault(run.key, []).append(f"{run.study} ({run.cell_name})")
@@ -59,7 +59,7 @@ def sharing(plan: Plan) -> list[str]:
 
 
 def time_needed(found: Mapping[str, RunState], seconds: float | None, source: str) -> str:
-    """Say how many runs are done and to do, and how long they take; `source` explains the estimate."""
+    """Return how many runs are done and to do, and how long they take; `source` explains the estimate."""
     states = [state.state for state in found.values()]
     done, failed = sum(states.count(state) for state in FINISHED), states.count("failed")
     missing = len(states) - failed - done
@@ -77,7 +77,7 @@ def time_needed(found: Mapping[str, RunState], seconds: float | None, source: st
 
 
 def lacking(plan: Plan) -> list[str]:
-    """Return notes on finished runs that lack a metric because it was declared later."""
+    """Return notes on finished runs without a metric that was declared later."""
     counts: Counter[str] = Counter()
     finished = plan.store.finished(plan.distinct)
     for part in plan.study.parts:
@@ -113,7 +113,7 @@ def changed_inputs(plan: Plan) -> list[str]:
 
 
 def failures(plan: Plan, states: Mapping[str, RunState]) -> list[str]:
-    """The last line of each failure by cell and seed, the first few of them."""
+    """Return the last line of each failure by cell and seed, at most the first few."""
     lines = [
         f"failed: {run.title}: {states[key].message}"
         for key, run in plan.distinct.items()
@@ -150,7 +150,7 @@ def status_view(plan: Plan, states: dict[str, RunState], estimate: Estimate) -> 
 
 
 def _how_far(heartbeat: Heartbeat) -> str:
-    """`20%, encoder, epoch 3 of 5`, or the last line of a program's output."""
+    """Return `20%, encoder, epoch 3 of 5`, or the last line of a program's output."""
     if heartbeat.done is None:
         return abridged(heartbeat.where, _LINE_WIDTH) or "running, no output yet"
     return f"{heartbeat.done:.0%}, {heartbeat.where}"
@@ -160,11 +160,11 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class ProgressDisplay(Watcher):
-    """Shows how a running study goes: a bar on a terminal, one changing line in a notebook, else lines."""
+    """Shows the progress of a study: a bar on a terminal, one changing line in a notebook, else lines."""
 
     def __init__(self, console: Terminal) -> None:
         self._console = console
-        self._has_bar = console.is_terminal and not console.is_jupyter  # there a bar needs ipywidgets
+        self._has_bar = console.is_terminal and not console.is_jupyter  # a bar needs ipywidgets there
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -175,7 +175,7 @@ class ProgressDisplay(Watcher):
         self._task = self._progress.add_task("runs", total=None)
         self._live = Live(self._progress, console=console, transient=True)
         self._line, self._line_at = "", 0.0
-        self._in_notebook: Any = None  # IPython's handle of the line
+        self._in_notebook: Any = None  # IPython's handle of the displayed line
         self._reported: set[str] = set()
         self._tenths = 0
 
@@ -200,7 +200,7 @@ class ProgressDisplay(Watcher):
             self._live.update(Group(self._progress, *map(Text, _facts(progress))))
         elif self._console.is_jupyter:
             self._show(line)
-        # Unless the last one is fresh or says the same.
+        # Skip a line that repeats the last one, or follows it too soon.
         elif line != self._line and (not progress.left or now - self._line_at >= _SECONDS_BETWEEN_LINES):
             self._line, self._line_at = line, now
             self._say(line)
@@ -216,7 +216,7 @@ class ProgressDisplay(Watcher):
             self._say(f"simulating the levels of the interim looks (once): {self._tenths}0%")
 
     def _show(self, line: str) -> None:
-        """Show a line in the place of the one before, in a notebook."""
+        """Show a line in place of the previous one, in a notebook."""
         ipython = import_module("IPython.display")
         html = ipython.HTML(f"<pre style='color:inherit;background:none'>{escape(line)}</pre>")
         if self._in_notebook is None:
@@ -229,7 +229,7 @@ class ProgressDisplay(Watcher):
 
 
 def _facts(progress: StudyProgress) -> list[str]:
-    """`1 failed`, `about 40 s left`."""
+    """Return `1 failed`, `about 40 s left`."""
     facts = [f"{len(progress.failed)} failed"] if progress.failed else []
     if progress.left and progress.seconds_left is not None:
         facts.append(f"about {duration(progress.seconds_left)} left")
@@ -240,13 +240,13 @@ _CELLS_IN_NOTEBOOK = 20
 
 
 def tidy_runs(plan: Plan, metrics: Sequence[str] = ()) -> "pd.DataFrame":
-    """One row per finished run that the study names, each field once; `study` and `key` come last."""
+    """Return one row per finished run of the study, each field once; `study` and `key` come last."""
     runs = read_runs(plan.store, plan.recorded(), metrics)[0]
     return tidy_table(runs, metrics).assign(study=[run.study for run in runs], key=[run.key for run in runs])
 
 
 def study_html(plan: Plan, metrics: Sequence[str]) -> str:
-    """How many runs are where, and each cell's mean and sd, where it has finished runs."""
+    """Return the number of runs by state, and each cell's mean and sd if it has finished runs."""
     import pandas as pd  # noqa: PLC0415 - slow, and `run`, `plan` and `status` need no table
 
     lines = [plan.study.title or plan.study.name, plan.counts(plan.states())]
@@ -266,7 +266,7 @@ def study_html(plan: Plan, metrics: Sequence[str]) -> str:
 
 
 def size_of(study: StudySpec) -> str:
-    """`12 cells x 8 seeds`; of a collection how many studies."""
+    """Return `12 cells x 8 seeds`; for a collection, the number of studies."""
     if study.included:
         return f"{len(study.parts)} studies"
     cells, seeds = len(study.cells), len(study.seeds)

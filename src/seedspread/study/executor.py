@@ -1,4 +1,4 @@
-"""The contract of all engines: submit work, look after it, cancel it. The loop over it is in `loop.py`."""
+"""The contract of all engines: submit work, poll it, cancel it. `loop.py` has the loop over it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -9,16 +9,16 @@ from seedspread.runners.contract import WorkItem
 
 @dataclass
 class StudyProgress:
-    """How a running study stands.
+    """Progress of a running study.
 
     Attributes:
-        total: number of runs that it had to do.
-        failed: those that failed, with the last line of each.
-        crashed: of these, those that ended with an error of their own: a result like any other.
-        stopped: why it ended early, if it did.
-        before: number of runs of the plan that had a result when it began.
-        titles: its runs by cell and seed, for people.
-        seconds_left: until all has ended, if that is known.
+        total: number of runs to do.
+        failed: the runs that failed, with the last line of each.
+        crashed: failed runs that ended with an error of their own, which is a result like any other.
+        stopped: reason why it ended early, if it did.
+        before: number of the plan's runs that had a result when it began.
+        titles: its runs by cell and seed, for display.
+        seconds_left: until everything has ended; None if unknown.
     """
 
     total: int
@@ -52,27 +52,27 @@ class Job(ABC):
 
     @abstractmethod
     def poll(self, progress: StudyProgress) -> str:
-        """Waits a moment and looks after the work; says why it cannot go on, or nothing while it can.
+        """Wait a moment and check on the work; return why it cannot go on, or an empty text.
 
-        What only the engine knows, such as a task that failed without a word in the store, goes into
-        `progress`; all else the loop sees in the store.
+        Only what the engine alone knows goes into `progress`, such as a task that failed without a record;
+        the loop reads everything else from the store.
         """
 
     def cancel(self) -> None:  # noqa: B027 - closing may be enough
         """Stop working on it."""
 
-    def close(self) -> None:  # noqa: B027 - nothing may be held
-        """Release what the engine holds; called once, whatever has happened."""
+    def close(self) -> None:  # noqa: B027 - there may be nothing to release
+        """Release the engine's resources; called once, whatever has happened."""
 
 
 class Executor(ABC):
-    """An engine; one that does not `wait` submits, and leaves the work to itself."""
+    """An engine; one with `wait` false submits the work and leaves it alone."""
 
     wait: bool = True
 
     @property
     def threads(self) -> int | None:
-        """CPU threads per run; None for the study's, or 1."""
+        """CPU threads per run; None for the study's own number, or 1."""
         return None
 
     @abstractmethod

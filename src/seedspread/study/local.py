@@ -1,4 +1,4 @@
-"""The local engine: worker processes that find their work in the store, so that any of them can die."""
+"""The local engine: worker processes that find their work in the store, so that any of them may die."""
 
 import multiprocessing
 import os
@@ -24,7 +24,7 @@ from seedspread.study.worker import AttemptResult, attempt, stop_when_orphaned
 
 
 def gpus_here() -> list[str]:
-    """The GPUs that may be used: those of `CUDA_VISIBLE_DEVICES`, or all that the driver lists."""
+    """Return the GPUs that may be used: those in `CUDA_VISIBLE_DEVICES`, or all that the driver lists."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
@@ -34,7 +34,7 @@ def gpus_here() -> list[str]:
 def _listed_gpus() -> list[str]:
     try:
         listed = subprocess.run(
-            ["nvidia-smi", "--list-gpus"],  # noqa: S607 - the driver's own, wherever it is
+            ["nvidia-smi", "--list-gpus"],  # noqa: S607 - the driver's own command, wherever it is
             capture_output=True, text=True, timeout=20, check=True,
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
@@ -43,7 +43,7 @@ def _listed_gpus() -> list[str]:
 
 
 def check_gpus(items: Sequence[WorkItem], gpus_per_run: float | None, *, here: bool) -> None:
-    """Refuse GPUs that runs would not use, before anything starts; `here`: they are to be this machine's."""
+    """Refuse GPUs that runs would not use, before anything starts; with `here`, GPUs of this machine."""
     if not gpus_per_run:
         return
     if here and not gpus_here():
@@ -60,10 +60,10 @@ _lock = threading.Lock()
 
 @contextmanager
 def main_left_out(items: Iterable[WorkItem]) -> Iterator[None]:
-    """While it is open, processes can be spawned from a script that has no `if __name__ == "__main__":`.
+    """Inside the context, processes can be spawned from a script without `if __name__ == "__main__":`.
 
-    A spawned process imports the main module, by its `__spec__` or `__file__`, as the things that it is sent
-    may be of it. Ours are not, unless someone's own runner is: functions of a script are sent as code.
+    A spawned process imports the main module, by its `__spec__` or `__file__`, as objects sent to it may be
+    defined there. Ours are not, unless a user's own runner is: functions of a script are sent as code.
     """
     main: Any = sys.modules["__main__"]
     if any(
@@ -83,14 +83,14 @@ def main_left_out(items: Iterable[WorkItem]) -> Iterator[None]:
 
 _POLL_SECONDS = 0.25
 _STOP_SECONDS = 60.0
-# Looks at runs per second: a store of thousands on a shared filesystem is not stormed.
+# Checks of runs per second, so as not to flood a shared filesystem with a store of thousands.
 _LOOKS_PER_SECOND = 2000
-# So many deaths of workers in a row, without any run ending in between, are a fault and not an accident.
+# This many deaths of workers in a row, without any run ending in between, are a fault and not an accident.
 _DEATHS, _DEATHS_PER_WORKER = 8, 4
-# So many deaths in a row in one run, without a new checkpoint in between, are the run's own.
+# This many deaths in a row in one run, without a new checkpoint in between, are the run's own fault.
 _DEATHS_PER_RUN = 3
-# What a worker says last that saw nothing left to do. Its exit status is not believed: whatever ran in it may
-# have exited with any.
+# Last message of a worker that found nothing left to do. Its exit status is not trusted: code that ran in it
+# may have exited with any.
 _THROUGH = "through"
 
 
@@ -99,10 +99,10 @@ class LocalExecutor(Executor):
     """Worker processes on this machine.
 
     Attributes:
-        workers: how many; None takes as many as the cores allow.
-        threads: CPU threads of a run; None for what the study says, or 1.
-        gpus_per_run: GPUs of a run; a fraction lets runs share one, 0 hides them all. None gives each run
-            that may use one its own, where there are some.
+        workers: number of workers; None starts as many as the cores allow.
+        threads: CPU threads of a run; None for the study's number, or 1.
+        gpus_per_run: GPUs of a run; a fraction lets runs share one, 0 hides them all. None reserves one for
+            each run that may use one, if there are any.
     """
 
     workers: int | None = None
@@ -110,7 +110,7 @@ class LocalExecutor(Executor):
     gpus_per_run: float | None = None
 
     def __post_init__(self) -> None:
-        share = self.gpus_per_run or 1  # of which a whole number fits one, if it is a fraction
+        share = self.gpus_per_run or 1  # a fraction is rounded so that a whole number of runs fits one GPU
         whole = share if share >= 1 else 1 / share
         if share < 0 or abs(whole - round(whole)) > 1e-6:
             raise SeedspreadError(
@@ -118,7 +118,7 @@ class LocalExecutor(Executor):
             )
 
     def submit(self, items: Sequence[WorkItem]) -> Job:
-        """Starts the workers, each with its GPUs; no more of them than GPUs allow."""
+        """Start the workers, each with its GPUs, and no more workers than the GPUs allow."""
         for item in {id(item.run.parameters): item for item in items}.values():
             if why := item.runner.why_not_here(item.run.parameters):
                 raise SeedspreadError(why)
@@ -129,7 +129,7 @@ class LocalExecutor(Executor):
         return _WorkerPool(items, [None] * count if slots is None else slots[:count])
 
     def _gpu_slots(self, items: Sequence[WorkItem]) -> list[str] | None:
-        """Return each possible worker's `CUDA_VISIBLE_DEVICES`; None leaves it as it is."""
+        """Return each possible worker's `CUDA_VISIBLE_DEVICES`; None leaves it unchanged."""
         if self.gpus_per_run == 0:
             return [""] * len(items)
         wanted = self.gpus_per_run or any(item.runner.may_use_gpu(item.run.parameters) for item in items)
@@ -152,7 +152,7 @@ def cores_here() -> int:
 
 @dataclass
 class _Worker:
-    """A worker process; `inbox` has how it went, and failures that could not be written into the store."""
+    """A worker process; `inbox` receives its outcome, and failures that could not go into the store."""
 
     process: BaseProcess
     inbox: Connection
@@ -160,7 +160,7 @@ class _Worker:
     stopped: str = ""
 
     def messages(self) -> Iterator[AttemptResult]:
-        """Read its messages; `stopped` is the run in which it was asked to stop."""
+        """Yield its messages; `stopped` names the run in which it was asked to stop."""
         try:
             while self.inbox.poll():
                 message = self.inbox.recv()
@@ -171,7 +171,7 @@ class _Worker:
                 else:
                     yield message
         except (EOFError, OSError):
-            return  # it is gone, and with it what it had to say
+            return  # it is gone, and its last messages with it
 
 
 class _WorkerPool(Job):
@@ -193,7 +193,7 @@ class _WorkerPool(Job):
             raise
 
     def poll(self, progress: StudyProgress) -> str:
-        """Start a worker for each that died of something, unless that does not help."""
+        """Start a replacement for each worker that died, unless that does not help."""
         time.sleep(max(_POLL_SECONDS, len(self._items) / _LOOKS_PER_SECOND))
         gone = [worker for worker in self._workers if worker.process.exitcode is not None]
         for message in (message for worker in self._workers for message in worker.messages()):
@@ -206,7 +206,7 @@ class _WorkerPool(Job):
         return self._restart(gone)
 
     def close(self) -> None:
-        """Let the workers write their checkpoints and go."""
+        """Let the workers write their checkpoints and exit."""
         processes = [worker.process for worker in self._workers]
         for process in processes:
             process.terminate()  # a request: the run writes a checkpoint and stops
@@ -226,7 +226,7 @@ class _WorkerPool(Job):
         return _Worker(process, inbox)
 
     def _kill_silent(self, progress: StudyProgress) -> None:
-        """Kill workers whose lease no longer moves: they hang, or were stopped."""
+        """Kill workers whose lease no longer changes: they hang, or were suspended."""
         own = {worker.process.pid: worker.process for worker in self._workers}
         for item in self._items:
             if item.key in progress.done or item.key in progress.failed:
@@ -249,16 +249,16 @@ class _WorkerPool(Job):
             self._workers[i] = self._start(self._gpus[i])
         idle = all(worker in gone and worker.is_through for worker in self._workers)
         if idle and self._idle:
-            # They saw nothing left to do, and the loop has looked since: what is left was taken by another
+            # They found nothing left to do, and the loop has checked since: what is left was taken by another
             # command that has died.
             self._workers = [self._start(visible) for visible in self._gpus]
         self._idle = idle
         return ""
 
     def _blame(self, worker: _Worker) -> None:
-        """Fail a run that workers die of again and again without getting on.
+        """Fail a run in which workers die repeatedly without progress.
 
-        To be asked to stop, by no one who is known here, is a death too: the run may have asked itself.
+        A stop request from an unknown sender counts as a death: the run may have sent it itself.
         """
         process, key = worker.process, worker.stopped
         for item in () if key else self._items:
@@ -285,15 +285,15 @@ def _died(code: int | None) -> str:
 
 
 def _work(items: Sequence[WorkItem], outbox: Connection, gpus: str | None) -> None:
-    """Be a worker: take whatever run is free until everything has ended.
+    """Run as a worker: take any free run until everything has ended.
 
-    The `outbox` gets failures that cannot be written into the store and, at the end, that nothing is left,
-    or in which run it was asked to stop. `gpus` is what its runs see as `CUDA_VISIBLE_DEVICES`; None leaves
-    it as it is.
+    The `outbox` receives failures that cannot be written into the store and, at the end, "nothing left",
+    or in which run it was asked to stop. `gpus` is `CUDA_VISIBLE_DEVICES` for its runs; None leaves it
+    unchanged.
     """
     if gpus is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus
-    # A run in progress listens to it; otherwise the pool decides.
+    # A run in progress handles it; otherwise the pool decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     orphaned = stop_when_orphaned()
     orphaned()
@@ -322,7 +322,7 @@ def _work(items: Sequence[WorkItem], outbox: Connection, gpus: str | None) -> No
 def next_attempt(
     store: Store, left: dict[str, WorkItem], tracker: StalenessTracker, orphaned: Callable[[], None]
 ) -> AttemptResult | None:
-    """Try the next run that is free; return None if all that are left are under way elsewhere."""
+    """Try the next free run; return None if all remaining ones are under way elsewhere."""
     for key in list(left):
         if store.is_done(key) or store.has_failed(key):
             del left[key]

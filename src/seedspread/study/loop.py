@@ -1,4 +1,4 @@
-"""The one loop over an engine, whatever it is, that runs what a plan is missing."""
+"""The single loop over any engine, which runs what a plan is missing."""
 
 import re
 import shlex
@@ -23,11 +23,11 @@ from seedspread.study.slurm_engine import SlurmExecutor
 
 _RETRY = "try again with --retry-failed"
 _LOOK_SECONDS = 2.0
-# So many runs that fail alike, before any has ended well, are a mistake in the study.
+# If this many runs fail alike, before any has succeeded, the study has a mistake.
 _FIRST_RUNS = 3
-# What differs between failures of one kind: numbers, places.
+# Parts that differ between failures of the same kind: numbers, places.
 _FACTS = re.compile(r"[\d.]+|/\S+")
-# Share of the time that may go into reading the store.
+# Share of the time that may be spent on reading the store.
 _LOOK_SHARE = 0.05
 
 
@@ -40,7 +40,7 @@ class Overview:
         self._finished = set(plan.distinct) - set(plan.missing())
 
     def look(self) -> bool:
-        """Look at the store if it is time to; return whether it was."""
+        """Read the store if it is time to; return whether it was read."""
         start = time.monotonic()
         if start < self._next:
             return False
@@ -71,7 +71,7 @@ class RunsFailedError(SeedspreadError):
 
 
 def raise_if_unfinished(progress: StudyProgress, *, waited: bool, strict: bool = False) -> None:
-    """In one line: what stopped a study, or how many of its runs have no outcome; nothing of jobs that go on.
+    """Raise, in one line, what stopped a study, or how many runs have no outcome; ignore jobs still running.
 
     A run that ended with an error of its own has an outcome; it counts as failed here only if `strict`.
     """
@@ -100,15 +100,15 @@ def run_plan(
     keep_going: bool = False,
     lease_seconds: float = LEASE_SECONDS,
 ) -> StudyProgress:
-    """Run what a plan is missing; return what became of it.
+    """Run what a plan is missing, and return its progress.
 
     Args:
         plan: what the study asks for.
-        executor: where it is run.
-        on_progress: is called at every change of a run.
-        retry_failed: try again what has failed before.
+        executor: the engine to run it on.
+        on_progress: called at every change of a run.
+        retry_failed: retry runs that failed before.
         keep_going: run the rest even if the first runs all failed in the same way.
-        lease_seconds: after how long a silent lease may be taken over.
+        lease_seconds: how long a lease must be silent before it may be taken over.
     """
     if isinstance(executor, SlurmExecutor):
         executor = executor.with_parameters(plan.study.file.slurm)
@@ -149,9 +149,9 @@ def run_plan(
 
 
 def _threads_of(plan: Plan, asked: int | None) -> dict[str, int]:
-    """CPU threads of a run, by study: their number can change a result's last bits, so a study keeps it.
+    """Return the CPU threads of a run, by study: they can change a result's last bits, so a study keeps them.
 
-    What is left to do, the workers and the cores play no part in it.
+    It does not depend on what is left to do, the workers or the cores.
     """
     threads = {}
     for study in plan.study.parts:
@@ -169,7 +169,7 @@ def _threads_of(plan: Plan, asked: int | None) -> dict[str, int]:
 
 
 def _prepare(plan: Plan, retry_failed: bool) -> tuple[list[Run], StudyProgress]:
-    """The runs to do; failed ones only if they are to be retried."""
+    """Return the runs to do; failed ones only if they are to be retried."""
     todo, failed = [], {}
     for key, run in plan.distinct.items():
         state = plan.store.state(key)
@@ -194,7 +194,7 @@ def _watch(
     keep_going: bool,
     on_progress: ProgressCallback,
 ) -> str:
-    """Wait until all has ended; return why it ended early, if it did."""
+    """Wait until everything has ended; return why it ended early, if it did."""
     progress = overview.progress
     before, ended = frozenset(progress.failed), progress.ended
     keep_going |= progress.before > 0
@@ -213,9 +213,9 @@ def _watch(
 
 
 def _why_hopeless(plan: Plan, progress: StudyProgress, before: frozenset[str]) -> str:
-    """Why the rest need not be tried: the first runs, of several cells, all failed in the same way.
+    """Return why it is pointless to try the rest: the first runs, of several cells, all failed alike.
 
-    `before` are those that had failed when the study was begun.
+    `before` are the runs that had failed when the study was started.
     """
     now = [key for key in progress.failed if key not in before]
     if progress.done or len(now) < _FIRST_RUNS or not progress.left:

@@ -1,4 +1,4 @@
-"""A plan: which runs a study names, which are distinct, which the store has, how long the rest takes."""
+"""A plan: a study's runs, which of them are distinct or done, and how long the rest takes."""
 
 import os
 from collections import Counter
@@ -21,21 +21,21 @@ from seedspread.study.spec import StudyCell, StudyError, StudySpec
 
 # A study's name, and the levels of its factors.
 CellId = tuple[str, Cell]
-# Of cells, in a notebook.
+# Most cells to list in a notebook.
 _CELLS_SHOWN = 20
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study asks for.
+    """The runs that a study asks for.
 
     Attributes:
-        runs: every run that the study names, in order; a run that two cells or studies share appears twice.
-        accepted: runs that are kept although they were made with other inputs, by what was planned instead.
-        stale: runs to do, by key, and what the store has of them from other inputs.
-        sequential: interim looks at sequential studies, by name; `runs` has their runs up to the next
+        runs: every run of the study, in order; a run that two cells or studies share appears twice.
+        accepted: runs that are kept although they were made with other inputs, by the planned keys.
+        stale: runs to do, by key, with the store's version of them from other inputs.
+        sequential: interim looks at sequential studies, by name; `runs` contains their runs up to the next
             interim look, or the last one.
-        later: runs of theirs beyond that one.
+        later: runs beyond that look.
     """
 
     study: StudySpec
@@ -87,7 +87,7 @@ class Plan:
         return cls(study, store, data_dir, now, accepted, stale, sequential, later)
 
     def at_interim_look(self, sequential: Mapping[str, SequentialRecord]) -> "Plan":
-        """The plan with the runs of sequential studies up to the interim look that is to come."""
+        """Return the plan with the runs of sequential studies up to the next interim look."""
         if not sequential:
             return self
         now, later = _up_to_interim_look(self.study, (*self.runs, *self.later), sequential)
@@ -95,7 +95,7 @@ class Plan:
 
     @cached_property
     def runners(self) -> dict[str, Runner]:
-        """Runner of each single study, by the study's name."""
+        """Runners by name of the single study."""
         return {part.name: part.runner for part in self.study.parts}
 
     @property
@@ -107,7 +107,7 @@ class Plan:
         return first
 
     def by_seed(self, runs: Iterable[Run]) -> list[Run]:
-        """Runs in the order in which they are run: seed by seed, so that every cell can soon be compared.
+        """Return runs in execution order: seed by seed, so that every cell can soon be compared.
 
         The studies of a collection come one after the other.
         """
@@ -119,11 +119,11 @@ class Plan:
         return sorted(runs, key=lambda run: places[run.study, run.seed])
 
     def counts(self, states: Mapping[str, RunState]) -> str:
-        """Return how many runs are in which state: `96 runs: 93 done, 3 failed.`."""
+        """Return the number of runs by state: `96 runs: 93 done, 3 failed.`."""
         return f"{counted_runs(len(states))}: {by_state(states)}."
 
     def overview(self, states: Mapping[str, RunState], most: int) -> Table:
-        """One row per study and cell, the first few: its levels, its runs, and how many of them are where."""
+        """Return one row per study and cell, at most the first few: levels, runs, and runs by state."""
         factors = list(dict.fromkeys(factor for run in self.runs for factor, _ in run.cell))
         shown = [s for s in STATES if any(state.state == s for state in states.values())] or ["waiting"]
         several = len(self.study.parts) > 1
@@ -153,7 +153,7 @@ class Plan:
         return for_notebook([head, self.counts(states)], [self.overview(states, _CELLS_SHOWN)], rest)
 
     def states(self) -> dict[str, RunState]:
-        try:  # once: a look for each run would take seconds
+        try:  # once for all: checking run by run would take seconds
             there = frozenset(os.listdir(self.store.path))
         except (FileNotFoundError, NotADirectoryError):
             there = frozenset()
@@ -175,7 +175,7 @@ class Plan:
         ]
 
     def check(self) -> None:
-        """Raise, in one line, if something that the missing runs need is not there."""
+        """Raise, in one line, if something that the missing runs need is absent."""
         missing: dict[Runner, list[Any]] = {}
         for run in self.missing().values():
             missing.setdefault(self.runners[run.study], []).append(run.parameters)
@@ -188,7 +188,7 @@ class Plan:
             part.runner.prepare([run.parameters for run in missing if run.study == part.name], self.store)
 
     def recorded(self) -> list[RecordedStudy]:
-        """Its single studies, as a store records them."""
+        """Its single studies, for the store to record."""
         runs: dict[str, dict[Cell, dict[int, str]]] = {}
         for run in self.runs:
             runs.setdefault(run.study, {}).setdefault(run.cell, {})[run.seed] = run.key
@@ -219,10 +219,10 @@ class Plan:
 def _with_other_inputs(
     study: StudySpec, store: Store, bases: Mapping[str, str | None], accept: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Runs of the store that differ from planned ones in their inputs only, by the planned keys.
+    """Return runs of the store that differ from planned ones in their inputs only, by the planned keys.
 
     `bases` has the identity without inputs of each planned run that depends on any, by its key. Returned are
-    the runs that are kept in place of the planned ones, all if `accept`, and those that are stale.
+    the runs to keep in place of the planned ones, all if `accept`, and the stale ones.
     """
     accepted: dict[str, str] = {}
     stale: dict[str, str] = {}
@@ -247,7 +247,7 @@ def _with_other_inputs(
 def _up_to_interim_look(
     study: StudySpec, runs: Sequence[Run], sequential: Mapping[str, SequentialRecord]
 ) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
-    """The runs up to the next interim look at each sequential study, or up to its last; and those beyond."""
+    """Return the runs up to the next interim look at each sequential study, or its last; and those beyond."""
     counts = {name: record.seeds for name, record in sequential.items()}
     seeds = {part.name: frozenset(part.seeds[: counts.get(part.name)]) for part in study.parts}
     now = tuple(run for run in runs if run.seed in seeds[run.study])
@@ -255,9 +255,9 @@ def _up_to_interim_look(
 
 
 def sequential_records(study: StudySpec, store: Store, runs: Sequence[Run]) -> dict[str, SequentialRecord]:
-    """The interim looks at each sequential part, by name; a rule or question that was changed is refused.
+    """Return the interim looks of each sequential part, by name; refuse a rule or question that was changed.
 
-    If the `runs` of an interim look have other keys now (of a changed program, say), the study begins anew.
+    If the `runs` of an interim look have other keys now (of a changed program, say), the study starts over.
     """
     out = {}
     for part in study.parts:
@@ -272,7 +272,7 @@ def sequential_records(study: StudySpec, store: Store, runs: Sequence[Run]) -> d
 
 
 def _have_other_keys(recorded: RecordedStudy, runs: Sequence[Run]) -> bool:
-    """Whether a run of the last interim look has another key by now."""
+    """Return whether a run of the last interim look has another key now."""
     keys = {(frozenset(run.cell), run.seed): run.key for run in runs if run.study == recorded.name}
     return any(
         keys.get((frozenset(cell.levels.items()), seed), key) != key
@@ -282,7 +282,7 @@ def _have_other_keys(recorded: RecordedStudy, runs: Sequence[Run]) -> bool:
 
 
 def _check_same(part: StudySpec, recorded: RecordedStudy, begun: SequentialRecord) -> None:
-    """Refuse a study that differs from the one its interim looks were taken for."""
+    """Refuse a study that differs from the one that its interim looks are about."""
     looked, now = recorded.at_last_look.cells, [dict(cell.levels) for cell in part.cells]
     changed = ""
     if begun.spec != part.sequential:
@@ -300,7 +300,7 @@ def _check_same(part: StudySpec, recorded: RecordedStudy, begun: SequentialRecor
 
 
 class Estimate(TimeLeft):
-    """Expected seconds of a plan's runs; `source` says where the last answer came from."""
+    """Expected seconds of a plan's runs; `source` explains the last estimate."""
 
     def __init__(self, plan: Plan) -> None:
         self._runs, self._runners = plan.distinct, plan.runners
@@ -308,10 +308,10 @@ class Estimate(TimeLeft):
         self.source = "from what other runs took"
 
     def work_left(self, states: Mapping[str, RunState], *, measure: bool = True) -> float | None:
-        """Of one worker's time, for all that has no result; None if that is unknown.
+        """Return one worker's seconds for everything without a result; None if unknown.
 
-        To `measure` is to ask runners, if nothing has been run yet, which can take seconds:
-        `MissingExtraError` if they could with more installed.
+        With `measure`, if nothing has been run yet, runners are asked, which can take seconds:
+        `MissingExtraError` if they could answer with more installed.
         """
         by_cell = self.by_cell(states)
         missing = [self._runs[key] for key, state in states.items() if state.state not in FINISHED]

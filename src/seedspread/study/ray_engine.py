@@ -13,7 +13,7 @@ from seedspread.study.local import check_gpus
 from seedspread.study.worker import AttemptResult, attempt_until_ended
 
 _POLL_SECONDS = 1.0
-# How often a task is tried again when its node or its process is lost.
+# Retries of a task whose node or process is lost.
 _RETRIES = 20
 
 
@@ -22,8 +22,8 @@ class RayExecutor(Executor):
     """Ray tasks; the store must lie on a filesystem that all nodes share.
 
     Attributes:
-        address: of an existing cluster; None starts a local one.
-        cpus_per_run: CPUs that a run asks for, and its threads; None for what the study says, or 1.
+        address: address of an existing cluster; None starts a local one.
+        cpus_per_run: CPUs that a run requests, and its threads; None for the study's number, or 1.
         gpus_per_run: GPUs, fractions included: 0.25 packs four small models on one.
     """
 
@@ -36,7 +36,7 @@ class RayExecutor(Executor):
         return self.cpus_per_run
 
     def submit(self, items: Sequence[WorkItem]) -> Job:
-        """Submits a task per run; one whose node is lost is retried elsewhere, from its checkpoint."""
+        """Submit a task per run; if its node is lost, it is retried elsewhere, from its checkpoint."""
         require_extra("ray", "--backend ray")
         import ray  # noqa: PLC0415 - an extra
 
@@ -62,7 +62,7 @@ class RayExecutor(Executor):
 
     def _connect(self, ray: Any) -> None:
         try:
-            # HOST:PORT is connected to first: Ray itself would wait for minutes.
+            # Connect to HOST:PORT first: Ray itself would wait for minutes.
             host, colon, port = (self.address or "").removeprefix("ray://").rpartition(":")
             if colon and port.isdigit():
                 socket.create_connection((host, int(port)), timeout=5).close()
@@ -80,7 +80,7 @@ class _RayTasks(Job):
         self._pending: dict[Any, WorkItem] = {self._submit(item): item for item in items}
 
     def poll(self, progress: StudyProgress) -> str:
-        """Start again the tasks that were only stopped, and note those that failed."""
+        """Restart tasks that were only stopped, and record those that failed."""
         if not self._pending:
             return "all Ray tasks have ended, and runs are left"
         ready, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=_POLL_SECONDS)

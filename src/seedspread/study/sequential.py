@@ -1,4 +1,4 @@
-"""Sequential studies: run what an interim look needs, look, and add seeds until the rule says stop."""
+"""Sequential studies: run what an interim look needs, look, and add seeds until the rule ends the study."""
 
 from dataclasses import replace
 from typing import Any
@@ -42,7 +42,7 @@ def run_sequential(
 ) -> tuple[Plan, StudyProgress]:
     """Run what a plan is missing, look by look for sequential studies; return the last plan and its progress.
 
-    An executor that does not wait ends before the next look: the same command, given again, takes it.
+    An executor that does not wait returns before the next look; repeating the command takes the look.
     """
     watcher = watcher or Watcher()
     _refuse_second_first_look(plan)
@@ -59,13 +59,13 @@ def run_sequential(
 
 
 def _refuse_second_first_look(plan: Plan) -> None:
-    """Refuse to begin looking at runs that another study has looked at: its first look would not be one."""
+    """Refuse to look at runs that another study has looked at: the first look would not be the first."""
     every = {(study.name, study.origin): study for study in plan.recorded()}
     begins = [
         one for one in every.values() if one.name in plan.sequential and not plan.sequential[one.name].looks
     ]
     for other in load_studies(plan.store)[0] if begins else ():
-        # Those of one plan are planned together.
+        # Studies of one plan are planned together.
         if other.sequential is None or not other.sequential.looks or (other.name, other.origin) in every:
             continue
         for study in begins:
@@ -99,7 +99,7 @@ def _begun(plan: Plan, name: str, watcher: Watcher) -> SequentialRecord:
 
 
 def comparisons_of(plan: Plan, name: str) -> int:
-    """Number of comparisons that a study makes, which share its error rate."""
+    """Return the number of comparisons of a study, which share its error rate."""
     part = next(part for part in plan.study.parts if part.name == name)
     if part.audit is None:
         return 1
@@ -136,14 +136,14 @@ def next_look(store: Store, study: RecordedStudy) -> LookRecord:
 
 
 def named(plan: Plan, name: str, line: str) -> str:
-    """Return a line about a study of the plan, with the study's name if there are several."""
+    """Return a line about a study of the plan, prefixed with the study's name if there are several."""
     return f"{name}: {line}" if len(plan.study.parts) > 1 else line
 
 
 def _has_ended(plan: Plan, study: RecordedStudy) -> bool:
-    """Whether every run has a result, or failed by itself; one that was killed or refused is still to do.
+    """Return whether every run has a result, or failed by itself; a killed or refused run is still to do.
 
-    A cell without any result waits to be mended: it would take seeds, and leave a comparison out of the look.
+    A cell without any result must be mended first: it would use seeds, and be missing from the look.
     """
     done = {key for key in study.keys if plan.store.state(key).state in FINISHED}
     return all(key in done or plan.store.has_crashed(key) for key in study.keys) and all(

@@ -17,9 +17,9 @@ from seedspread.study.local import check_gpus
 from seedspread.study.worker import AttemptResult, attempt_until_ended
 
 _POLL_SECONDS = 2.0
-# Parameters of sbatch that submitit knows by name.
+# Parameters of sbatch that submitit handles by name.
 _NAMED = ("account", "qos", "mem", "constraint", "gres", "time", "partition")
-# How often a job that runs out of time is started again.
+# Restarts of a job that runs out of time.
 _REQUEUES = 1000
 
 
@@ -29,12 +29,12 @@ class SlurmExecutor(Executor):
 
     Attributes:
         cluster: `slurm`, or `local` to try the same path without Slurm.
-        cpus_per_run: CPUs of a job, and the threads of its run; None for what the study says, or 1.
+        cpus_per_run: CPUs of a job, and the threads of its run; None for the study's number, or 1.
         gpus_per_run: GPUs of a job; Slurm gives whole ones.
-        minutes: the time limit of a job; one that reaches it is requeued and goes on.
-        partition: Slurm's.
-        workers: how many jobs of the array run at once; None lets Slurm decide.
-        wait: False submits and returns; `seedspread status` then tells how it goes.
+        minutes: the time limit of a job; a job that reaches it is requeued and continues.
+        partition: the Slurm partition.
+        workers: number of jobs of the array that run at once; None lets Slurm decide.
+        wait: False submits and returns; `seedspread status` then shows the progress.
         extra: further parameters of `sbatch`, by name, such as `account`, `qos`, `mem` and `gres`.
     """
 
@@ -56,7 +56,7 @@ class SlurmExecutor(Executor):
         return self.cpus_per_run
 
     def submit(self, items: Sequence[WorkItem]) -> Job:
-        """Submits the array; the jobs find out from the store what is left to do."""
+        """Submit the array; the jobs find out from the store what is left to do."""
         if not all(item.runner.is_portable for item in items):
             raise SeedspreadError(
                 "Slurm cannot run a function of a notebook or script: put it into a module and import it"
@@ -66,7 +66,7 @@ class SlurmExecutor(Executor):
         require_extra("slurm", "--backend slurm")
         import submitit  # noqa: PLC0415 - an extra
 
-        logging.getLogger("submitit").setLevel(logging.ERROR)  # it tells at each look what accounting lacks
+        logging.getLogger("submitit").setLevel(logging.ERROR)  # it would log missing accounting at each look
         folder = items[0].store.path / ".slurm"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -124,19 +124,19 @@ class _SlurmArray(Job):
 
 
 class SlurmAttempt:
-    """What a job runs; submitit calls `checkpoint` before it requeues the job."""
+    """The task of a job; submitit calls `checkpoint` before it requeues the job."""
 
     def __call__(self, item: WorkItem) -> AttemptResult:
         result = attempt_until_ended(item)
         if result.outcome == "stopped":
-            # Slurm asked the job to go. Returning would tell submitit that it is finished, and a requeued job
-            # would not be started again: it leaves without a word, checkpoint written and lease given back.
+            # Slurm asked the job to stop. If it returned, submitit would call it finished and not start the
+            # requeued job: it exits silently, with its checkpoint written and its lease released.
             sys.stdout.flush()
             os._exit(128 + signal.SIGTERM)
         return result
 
     def checkpoint(self, item: WorkItem) -> Any:
-        """Preempted or out of time: the same job again, which goes on from the run's own checkpoint."""
+        """Return the same job again, preempted or out of time, to continue from the run's own checkpoint."""
         import submitit  # noqa: PLC0415 - an extra
 
         return submitit.helpers.DelayedSubmission(self, item)

@@ -1,4 +1,4 @@
-"""A study: what may stand in its file, checked field by field, and the study as data that comes of it."""
+"""A study: the format of its file, checked field by field, and the study as data that follows from it."""
 
 import math
 import re
@@ -54,7 +54,7 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|d)")
 
 
 def _seconds(value: object) -> object:
-    """`90`, `"90s"`, `"30 min"`, `"2h"`, `"1.5d"` as seconds."""
+    """Return `90`, `"90s"`, `"30 min"`, `"2h"`, `"1.5d"` as seconds."""
     match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     seconds = float(match[1]) * _UNITS[match[2]] if match else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
@@ -63,7 +63,7 @@ def _seconds(value: object) -> object:
 
 
 def _words(value: object) -> object:
-    """A command as a list of words; a text is split as a shell would."""
+    """Return a command as a list of words; a text is split as a shell would do it."""
     try:
         words = shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:
@@ -84,16 +84,16 @@ def _seeds(value: object) -> object:
 
 
 class RunSpec(FrozenConfig):
-    """How a program is run.
+    """A program and how to run it.
 
     Attributes:
-        command: its words, or a text that is split as a shell would; `{seed}`, `{folder}` and every parameter
-            are replaced.
+        command: its words, or a text that is split as a shell would do it; `{seed}`, `{folder}` and every
+            parameter are replaced.
         inputs: patterns of files whose content is part of a run's identity.
-        environment: names of variables whose values are.
-        timeout: how long a run may take, such as `"2h"`.
-        revisions: of the git repository that the program is in: levels of a factor `revision`.
-        setup: a line for the shell, run once in the checkout of each revision.
+        environment: names of variables whose values are part of it.
+        timeout: longest duration of a run, such as `"2h"`.
+        revisions: revisions of the program's git repository: levels of a factor `revision`.
+        setup: a shell line, run once in the checkout of each revision.
     """
 
     command: Annotated[tuple[str, ...], BeforeValidator(_words)] | None = None
@@ -111,11 +111,11 @@ class RunSpec(FrozenConfig):
 
 
 class MetricSpec(FrozenConfig):
-    """What is known of a metric; a direction that is not given follows from the name.
+    """Properties of a metric; a direction that is not given follows from the name.
 
     Attributes:
-        regex: of a program's output: its group is the value, and the last match counts.
-        file: that a program leaves, with placeholders.
+        regex: matches a program's output: its group is the value, and the last match counts.
+        file: a file that the program writes, with placeholders.
         key: the field in that file; by default the metric's name.
     """
 
@@ -158,28 +158,28 @@ class MetricSpec(FrozenConfig):
         )
 
     def source(self, name: str) -> MetricSource | None:
-        """Where to find its value, if the program does not report it itself."""
+        """Return where to find its value, if the program does not report it itself."""
         return MetricSource(name, self.regex, self.file, self.key) if self.regex or self.file else None
 
 
 class EngineSpec(FrozenConfig):
-    """How a study's runs are run: not what they are.
+    """Settings of an engine that do not affect what the runs are.
 
     Attributes:
-        threads: CPU threads of a run; None for one, or what the command says.
+        threads: CPU threads of a run; None for one, or the command's own number.
     """
 
     threads: int | None = Field(default=None, ge=1, le=_THREAD_LIMIT, strict=True)
 
 
 class StudyFile(FrozenConfig):
-    """What stands in a study's file.
+    """The fields of a study's file.
 
     A single study has something to run (`run.command` or `runner`), `factors` or `cells`, and `seeds`; a
-    collection has `include`. `runner` names a function, `module:function`, or a runner that a package
-    brings, which may have presets. `sources` are sources of randomness in one's own code, each with a seed
-    of its own; `vary` lets the seed drive some of them only. `repeat` runs every seed several times.
-    `question` and `prediction` are for who reads the answer.
+    collection has `include`. `runner` names a function, `module:function`, or a runner from a package, which
+    may have presets. `sources` are sources of randomness in the user's own code, each with its own seed;
+    `vary` lets the seed control some of them only. `repeat` runs every seed several times.
+    `question` and `prediction` are for readers of the answer.
     """
 
     title: str = ""
@@ -231,12 +231,12 @@ class StudyFile(FrozenConfig):
 
     @property
     def randomness(self) -> Randomness:
-        """What the seed controls in a program or a function."""
+        """The meaning of the seed in a program or a function."""
         return Randomness(self.sources, repeats=self.repeat)
 
     @property
     def plugin(self) -> str | None:
-        """The runner's name, if a package brings it; None for a function or a program."""
+        """The name of a runner that comes from a package; None for a function or a program."""
         return self.runner if self.runner is not None and ":" not in self.runner else None
 
     @model_validator(mode="after")
@@ -258,12 +258,12 @@ class StudyFile(FrozenConfig):
 
     @property
     def seed_count(self) -> int:
-        """How many seeds each cell has, at most."""
+        """Number of seeds of each cell, at most."""
         return self._named if self.sequential is None else self.sequential.limit
 
     @property
     def seed_list(self) -> tuple[int, ...]:
-        """The seeds: a number of them stands for 1, 2, ... up to it."""
+        """The seeds: a number N stands for 1, 2, ... N."""
         if isinstance(self.seeds, int) or (self.sequential is not None and not self.seeds):
             return tuple(range(1, self.seed_count + 1))
         return self.seeds[: self.seed_count]
@@ -276,7 +276,7 @@ class StudyFile(FrozenConfig):
         return tuple(metric_of(name) for name in (self.audit.values if self.audit else ()))
 
 
-# What to write where a field is missing.
+# Advice on missing fields.
 _MISSING = {
     "audit.group": "; name the factor whose levels are compared",
     "audit.baseline": "; name the level that the others are compared with",
@@ -284,7 +284,7 @@ _MISSING = {
 
 
 _OBJECT = "; give objects names as levels, and look them up in the function"
-# What became of former names.
+# Replacements of former names.
 _FORMER = {
     "campaign": "it is called engine now",
     "audit.reference": "it is called baseline now",
@@ -301,8 +301,8 @@ _PARTS: dict[str, type[BaseModel]] = {
 
 
 def explain(error: ValidationError) -> str:
-    """Say what is wrong with a study's file, in one line that names the field."""
-    # A name that is not known explains a name that is missing.
+    """Return what is wrong with a study's file, in one line that names the field."""
+    # An unknown name explains a missing one.
     first = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")[0]
     location = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
@@ -328,13 +328,13 @@ def study_names() -> list[str]:
 
 
 def is_study(text: str) -> bool:
-    """Whether a text names a shipped study or a .toml file, as it is or varied."""
+    """Return whether a text names a shipped study or a .toml file, varied or not."""
     name, _ = Variation.named(text)
     return name.endswith(".toml") or name in study_names()
 
 
 def _studies() -> dict[str, Traversable]:
-    entries = reversed(plugins("studies").values())  # of two with one name the first counts
+    entries = reversed(plugins("studies").values())  # of two with one name, the first counts
     return {name: file for entry in entries for name, file in toml_files(entry.value).items()}
 
 
@@ -406,7 +406,7 @@ def _refuse_repeats(where: str, values: Sequence[Any], name: Callable[[Any], obj
 
 
 def _check_fields(name: str, file: StudyFile, cells: list[Cell], runner: Runner) -> None:
-    """Each parameter has one role: not two names for one factor, not a factor and a setting."""
+    """Refuse parameters with two roles: two names of one factor, or a factor and a setting."""
     factors = [runner.full_name(field) for field in dict.fromkeys(field for cell in cells for field in cell)]
     full = factors + [runner.full_name(field) for field in file.settings]
     twice = [field for field, times in Counter(full).items() if times > 1]
@@ -416,20 +416,20 @@ def _check_fields(name: str, file: StudyFile, cells: list[Cell], runner: Runner)
         raise StudyError(f"{name}: there is nothing to compare; cells set no field")
 
 
-# A study's name, and after it what is varied.
+# A study's name, followed by its variation.
 _VARIED = re.compile(r"(.*?\.toml|(?!.*\.toml)\S+)\s+('?[\w.-]+\s*=.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Variation:
-    """A study's seeds and further settings, where they are not those of its file.
+    """A study's seeds and further settings, in place of those in its file.
 
     They are part of its name, `mini/cifar10-factorial seeds=3 training.epochs=2`: a store records it beside
-    the study as it is in the file, and wherever a study is named, such a name will do.
+    the unvaried study, and such a name works wherever a study is named.
     """
 
-    seeds: Any = None  # as a file has them; None for the file's own
-    settings: Mapping[str, Any] = field(default_factory=dict)  # in place of the file's own of the same field
+    seeds: Any = None  # as in a file; None for the file's own
+    settings: Mapping[str, Any] = field(default_factory=dict)  # by field, in place of the file's own
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "Variation":
@@ -447,11 +447,11 @@ class Variation:
 
     @classmethod
     def named(cls, text: str) -> "tuple[str, Variation]":
-        """Split the name of a study into that of its file, or a shipped one, and what is varied."""
+        """Split the name of a study into the name of its file, or of a shipped study, and the variation."""
         found = _VARIED.fullmatch(text)
         try:
             return (found[1], cls.of(shlex.split(found[2]))) if found else (text, cls())
-        except ValueError:  # a quotation that does not end
+        except ValueError:  # an unclosed quotation
             return text, cls()
 
     @property
@@ -466,7 +466,7 @@ class Variation:
         return " ".join([study, *map(shlex.quote, self.words)])
 
     def applied(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Vary what stands in the file of a single study; a collection's own studies are varied instead."""
+        """Vary the fields of a single study; in a collection, the included studies are varied instead."""
         if "include" in values:
             return values
         own = values.get("settings", {})
@@ -476,7 +476,7 @@ class Variation:
         return values | changed
 
     def replaced(self, settings: Mapping[str, Level], runner: Runner) -> dict[str, Level]:
-        """Drop the file's settings that this variation replaces, whichever name they use."""
+        """Drop the file's settings that this variation replaces, by either of their names."""
         anew = {runner.full_name(name) for name in self.settings}
         old = [name for name in settings if name not in self.settings and runner.full_name(name) in anew]
         return {name: level for name, level in settings.items() if name not in old}
@@ -488,7 +488,7 @@ def _as_text(value: Any) -> str:
     return value if plain else tomli_w.dumps({"value": value}).partition("=")[2].strip()
 
 
-# Runs that a study may name.
+# Most runs of a study.
 MAX_RUNS = 20_000
 _BYTES_PER_RUN = 50
 _INCLUDE_DEPTH = 16
@@ -499,11 +499,11 @@ class StudySpec:
     """A study, or a collection of studies.
 
     Attributes:
-        cells: what is compared; none in a collection.
-        seeds: with which every cell is run; of a sequential study, at most.
+        cells: the cells to compare; none in a collection.
+        seeds: seeds of every cell; for a sequential study, the most there may be.
         included: the studies of a collection, each with its own comparison; none in a single study.
-        metrics: those that it declares.
-        file: all that is as it stands in the study's file.
+        metrics: the metrics that it declares.
+        file: everything as written in the study's file.
     """
 
     name: str
@@ -518,9 +518,9 @@ class StudySpec:
 
     @classmethod
     def from_file(cls, name: "str | Path", variation: Variation | None = None) -> "StudySpec":
-        """A shipped study by name (`mini/cifar10-factorial`), or a .toml file, as it is or varied.
+        """Return a shipped study by name (`mini/cifar10-factorial`), or a .toml file, varied or not.
 
-        `StudyError` if it names more than `MAX_RUNS` runs, all that it includes among them.
+        `StudyError` if it names more than `MAX_RUNS` runs, including those of included studies.
         """
         file, named = Variation.named(str(name))
         if variation is not None:
@@ -549,7 +549,7 @@ class StudySpec:
 
     @property
     def origin(self) -> str:
-        """The file or function that it runs; empty if a package brings it."""
+        """The file or function that it runs; empty if it comes from a package."""
         return self.runner.origin
 
     @property
@@ -559,7 +559,7 @@ class StudySpec:
 
 
 class _StudyFiles:
-    """A study's file and those that it includes: read once each, and counted before a run is made."""
+    """A study's file and those that it includes: each is read once, and runs counted before any exists."""
 
     def __init__(self, variation: Variation | None = None) -> None:
         self._variation = variation or Variation()
@@ -582,7 +582,7 @@ class _StudyFiles:
             )
 
     def _count(self, name: str, within: tuple[str, ...] = ()) -> int:
-        """How many runs a study names; `within` are the files that have led to it."""
+        """Return the number of runs of a study; `within` are the files that led to it."""
         if name in within:
             raise StudyError(f"{name} includes itself")
         if len(within) > _INCLUDE_DEPTH:
@@ -621,13 +621,13 @@ class _StudyFiles:
 
 
 def _included(name: str, file: StudyFile) -> list[str]:
-    """Names of the studies that a file includes: a path is relative to the file's folder."""
+    """Return the names of the studies that a file includes: a path is relative to the file's folder."""
     folder = Path(name).parent if name.endswith(".toml") else Path()
     return [str(folder / part) if part.endswith(".toml") else part for part in file.include]
 
 
 def _check_parts(name: str, file: StudyFile) -> None:
-    """A study has parts of its own, or includes others."""
+    """Refuse a study with parts of its own that also includes others."""
     own = (file.preset, file.runner, file.run, file.factors, file.cells, file.seeds, file.vary, file.metrics,
            file.sequential, file.sources, file.repeat > 1)  # fmt: skip
     if file.include and (any(own) or "engine" in file.model_fields_set):
@@ -686,13 +686,13 @@ def _runner(name: str, file: StudyFile) -> Runner:
         return _plugin(file.plugin, file).located(str(Path(name).parent) if name.endswith(".toml") else "")
     if file.run is None and file.runner is None:
         raise RunnerError("nothing to run: give [run] with a command, or name a runner")
-    if not file.promised and not (file.revisions and file.audit is None):  # then any number will do
+    if not file.promised and not (file.revisions and file.audit is None):  # any number will do
         raise RunnerError("nothing is measured; name a metric under [metrics], or in audit.value")
     for metric in file.promised:
         if metric.name in (*COLUMNS, "dataset"):
             raise RunnerError(f"metrics.{metric.name}: the name is reserved; rename the metric")
     run, path = file.run or RunSpec(), Path(name).absolute()
-    folder = (path.resolve() if ".." in path.parts else path).parent  # the same from wherever it is named
+    folder = (path.resolve() if ".." in path.parts else path).parent  # the same, however it is named
     known: Any = {"promised": file.promised, "inputs": run.inputs, "environment": run.environment}
     known["randomness"] = file.randomness
     sources = tuple(filter(None, (spec.source(metric) for metric, spec in file.metrics.items())))
@@ -733,7 +733,7 @@ def _named_as_cells(audit: AuditSpec | None, runner: Runner) -> AuditSpec | None
         except AmbiguousNameError:
             raise
         except RunnerError:
-            return name  # no parameter: `study`, or a mistake that is refused below
+            return name  # not a parameter: `study`, or a mistake that is refused below
 
     by = tuple(map(short, audit.strata))
     changes: dict[str, Any] = {
@@ -792,7 +792,7 @@ def _check_pooled(name: str, audit: AuditSpec, study: StudySpec) -> None:
 
 
 def _check_sequential(name: str, study: StudySpec) -> None:
-    """Refuse to compare sequential studies: each ends by itself, so that they have different seeds."""
+    """Refuse to compare sequential studies with each other: they end separately, with different seeds."""
     ending = [part.name for part in study.parts if part.sequential is not None]
     if study.included and study.audit is not None and ending:
         raise StudyError(

@@ -1,4 +1,4 @@
-"""What the studies of a store ask, and `compare`: the same question of several sets of runs."""
+"""The questions of a store's studies, and `compare`: one question about several sets of runs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from seedspread.tables.from_store import shared_runs, study_runs
 from seedspread.tables.question import Question, Rows, listed, with_known_arguments
 from seedspread.tables.read import Source, Table, read_table
 
-# Failed runs that a note names.
+# Most failed runs that a note names.
 _FAILED_NAMED = 3
 
 
@@ -48,11 +48,11 @@ def recorded_question(
     *,
     together: bool = False,
 ) -> RecordedQuestion | None:
-    """The study to audit: the one that is named, or the only one of a store; None if it is all of a table.
+    """Return the study to audit: the named one, or the only one of a store; None if it is a whole table.
 
-    A `name` is of a study that the store records, or its .toml file; a collection's too. `group` is the
-    factor to compare, if another than the study's, and `others` are further columns that are asked for.
-    Studies that ask the same are taken `together`, where none is named.
+    `name` is that of a study in the store, or its .toml file; a collection works too. `group` is the
+    factor to compare instead of the study's, and `others` are further columns that the user named.
+    With `together`, studies that ask the same question are combined unless one is named.
     """
     path, columns = Path(source), [*([group] if group else []), *others]
     studies = load_studies(Store(path))[0] if path.is_dir() else []
@@ -93,7 +93,7 @@ def recorded_question(
 def studies_asked(
     store: "Path | str", names: Iterable[str], data_dir: "Path | str | None" = None
 ) -> list[RecordedStudy]:
-    """The studies to report on, by the names that the store has for them, shipped names or .toml files."""
+    """Return the studies to report on, named as in the store, as shipped, or by .toml files."""
     recorded, out = load_studies(Store(store))[0], []
     for name in names:
         varied = " " in name and any(study.name == name for study in recorded)
@@ -106,7 +106,7 @@ def studies_asked(
 
 
 def _failed_runs(store: Store, study: RecordedStudy) -> list[str]:
-    """Return a note on runs that were killed or refused: they are not failures, and can be repeated."""
+    """Return a note on runs that were killed or refused: they do not count as failed, and can be repeated."""
     left = {key for key in study.keys if store.has_failed(key) and not store.has_crashed(key)}
     failed = {key: title for cell in study.cells for key, title in cell.titles.items() if key in left}
     if not failed:
@@ -166,8 +166,8 @@ def compare(
 
     Args:
         sources: each a store, a file, a DataFrame, what `seedspread.collect` reads, or what it returned; the
-            first is what the others are compared with.
-        value: the column with the result of a run; by default what a store's study is about, as are `group`,
+            first is the one that the others are compared with.
+        value: the column with the result of a run; by default that of a store's study, as for `group`,
             `baseline`, `block` and `by`.
         group: the column whose levels are compared; without it each set is one sample.
         baseline: the level to compare with in each set, as in `audit`.
@@ -276,7 +276,7 @@ def _assigned(studies: Sequence[str], sources: Sequence[object]) -> list[str | N
 
 
 def _set_names(sets: Sequence[_Set]) -> list[str]:
-    """Return the shortest names that differ: of files and folders, or of the studies of one store."""
+    """Return the shortest distinct names: of files and folders, or of the studies of one store."""
     letters = [chr(ord("A") + k) for k in range(len(sets))]
     paths = [Path(one.name) for one in sets]
     studies = [Path(one.study).stem if one.study else "" for one in sets]
@@ -312,13 +312,13 @@ def _with_spec(
     found_question = next(iter(asked.values()), question)
     of_store = any(
         one.path is not None and is_store(one.path) for one in sets
-    )  # whose runs have an accuracy, if nothing else is said
+    )  # their runs have an accuracy, unless told otherwise
     value = found_question.value or ("accuracy" if of_store else None)
     return replace(found_question, value=value)
 
 
 def _check_columns(tables: Sequence[Table], question: Question) -> None:
-    """Refuses a table that lacks what a store's study is compared by, which the user has not typed."""
+    """Refuse a table without a column that a store's study needs, and that the user did not name."""
     for table in tables:
         for name in (question.group, *question.block, *question.by):
             if name is not None and name not in table.frame.columns:

@@ -1,4 +1,4 @@
-"""For people who write Python: a study run, audited and reported, without the terminal."""
+"""The Python interface: run, audit and report a study without the terminal."""
 
 import os
 import warnings
@@ -63,7 +63,7 @@ class StudyRuns:
 
     @property
     def table(self) -> "pd.DataFrame":
-        """One row per finished run, as the store has them now: factors, `seed` and metrics as columns.
+        """Return one row per finished run currently in the store: factors, `seed` and metrics as columns.
 
         Metrics are as the runs reported them.
         """
@@ -74,7 +74,7 @@ class StudyRuns:
         return self.plan.study.audit.values if self.plan.study.audit else ()
 
     def audit(self, value: str | None = None, **options: Any) -> "AuditResult":
-        """The comparison that the study is about, of its metric or of another one.
+        """Audit the study's comparison, on its metric or another one.
 
         Args:
             value: the metric; by default the study's own, the first if there are several.
@@ -97,7 +97,7 @@ class StudyRuns:
         return audit(table, wanted, spec.group, spec.baseline, blocks, by=spec.strata, **options)
 
     def report(self, page: "Path | str", value: str | None = None) -> Path:
-        """Write the page of these runs."""
+        """Write the report page of these runs."""
         write_report(self.plan.store.path, page, plans=[self.plan], value=value)
         return Path(page)
 
@@ -122,11 +122,11 @@ class Study:
             `seeds` and `settings`, in place of their own.
         factors: levels by argument; every combination is a cell.
         cells: instead of factors, the cells one by one.
-        seeds: how many, from 1 on, or a list of them.
+        seeds: number of seeds, from 1 on, or a list of them.
         settings: further arguments, the same in every run.
         sources: names of sources of randomness; the function is given a `seed_NAME` for each.
         vary: sources that the seed controls; the others are the same in all runs. All by default.
-        repeat: how often every seed is run, for noise that no seed controls.
+        repeat: number of runs per seed, for noise that no seed controls.
         audit: the comparison to audit: `group`, `baseline`, `value`; also `block` and `by`.
         metrics: what a run must report: a name, names, or properties of each by name (see `Metric`); by
             default what is audited.
@@ -174,7 +174,7 @@ class Study:
         others = self._values.keys() - {"seeds", "settings"}
         if not callable(what) and (others or inputs or environment or name):
             raise StudyError(f"{what} says all but seeds and settings itself; leave out the other arguments")
-        self._checked = self.spec()  # mistakes show here, and not when it is run
+        self._checked = self.spec()  # mistakes show here, not when it runs
 
     def spec(self) -> StudySpec:
         """Return the study as data; of a function, with everything that it reads as it is now.
@@ -260,7 +260,7 @@ class Study:
 
 
 def _warn(study: StudySpec) -> None:
-    """Warn of what a function reads whose changes go unnoticed: old results may be reused."""
+    """Warn of dependencies of a function whose changes go unnoticed, so that old results may be reused."""
     if isinstance(study.runner, FunctionRunner):
         for note in study.runner.notes([]):
             warnings.warn(note, stacklevel=3)
@@ -286,7 +286,7 @@ def run_study(
     accept_changed: bool = False,
     **options: Any,
 ) -> StudyRuns:
-    """Run what a study is missing; raise if runs are left without an outcome.
+    """Run what a study is missing; raise if any run is left without an outcome.
 
     A run that ended with an error of its own, or diverged, has an outcome: it counts as failed.
 
@@ -325,10 +325,10 @@ def store_material(
     data_dir: Path | str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> "ReportData":
-    """What a report on a store is made of.
+    """Return the data for a report on a store.
 
-    `studies` are named as the store has them, as they are shipped, or by .toml files; `plans` are the same,
-    where they are made already. By default all that the store remembers.
+    `studies` are named as in the store, as shipped, or by .toml files; `plans` are plans of
+    studies. By default, all studies that the store records.
     """
     from seedspread.report.load import load_store  # noqa: PLC0415 - a fifth of the package
     from seedspread.study.store_questions import studies_asked  # noqa: PLC0415 - scipy

@@ -1,4 +1,4 @@
-"""What a worker does with a run: claim it, run it, give it back so that anyone can go on."""
+"""A worker's handling of a run: claim it, run it, release it so that anyone can continue."""
 
 import errno
 import multiprocessing
@@ -16,7 +16,7 @@ from seedspread.runs.lease import LeaseLostError, StalenessTracker
 from seedspread.runs.stopping import StoppedError, stop_requests
 
 Outcome = Literal["done", "failed", "busy", "lost", "stopped", "full"]
-# The store, and not the run, is what fails: the next run would too.
+# Errors of the store, not of the run: the next run would fail too.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _POLL_SECONDS = 0.5
@@ -24,7 +24,7 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """How an attempt ended; `message` is the failure's last line. `full`: the store takes nothing more."""
+    """The outcome of an attempt; `message` is the failure's last line. `full`: the store cannot take more."""
 
     key: str
     outcome: Outcome
@@ -67,11 +67,11 @@ def _claim(
     if store.is_done(run.key):
         return AttemptResult(run.key, "done")
     if why := item.runner.why_not_here(run.parameters):
-        return AttemptResult(run.key, "failed", why)  # in this worker's eyes: another may take it
+        return AttemptResult(run.key, "failed", why)  # for this worker: another one may run it
     try:
         lease = store.claim(run.key, tracker)
         if lease is not None:
-            store.run(run.key).forget_failure()  # this attempt tells of itself
+            store.run(run.key).forget_failure()  # this attempt will report its own
     except OSError as error:
         outcome: Outcome = "full" if error.errno in _FULL else "failed"
         links = "; a store needs a file system with hard links" if error.errno in _NO_LINKS else ""
@@ -85,7 +85,7 @@ def _claim(
 
 
 def attempt_until_ended(item: WorkItem) -> AttemptResult:
-    """Try until the run has a result or has failed; wait while another worker has it."""
+    """Retry until the run has a result or has failed; wait while another worker has it."""
     tracker, store, key = StalenessTracker(item.lease_seconds), item.store, item.key
     while True:
         result = attempt(item, tracker)
@@ -97,7 +97,7 @@ def attempt_until_ended(item: WorkItem) -> AttemptResult:
 
 
 def _run(item: WorkItem) -> Exception | None:
-    """Run a claimed run; return the exception that it ended with, if it did."""
+    """Run a claimed run; return the exception that it ended with, if any."""
     why = item.runner.why_not_on_gpus(item.run.parameters, item.gpus, here=True) if item.gpus else None
     if why:
         return SeedspreadError(why)
@@ -130,13 +130,13 @@ def _result(one: WorkItem, outcome: Exception | None) -> AttemptResult:
     failure, folder = Failure.of(outcome), one.folder()
     trouble = outcome.__cause__ if isinstance(outcome, RunFolderError) else None
     try:
-        # Its runner may have written down more than is known here. What a full disk or another trouble of the
-        # file system has ended has not failed: the same command tries it again.
+        # Its runner may have recorded more than is known here. Trouble of the file system (a full disk, say)
+        # is not a failure of the run: the same command tries it again.
         if not folder.has_failed and not isinstance(trouble, OSError):
             folder.fail(failure)
     except LeaseLostError:
         return AttemptResult(key, "lost", failure.message)
     except RunFolderError:
-        pass  # the message still reaches whoever is watching
+        pass  # the message still reaches the caller
     is_full = getattr(trouble, "errno", None) in _FULL
     return AttemptResult(key, "full" if is_full else "failed", failure.last_line)
