@@ -161,8 +161,8 @@ def test_the_headlines_numbers_belong_together() -> None:
 
 def test_beyond_500_comparisons_the_jackknife_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("seedspread.stats.headline", "seedspread.analysis.audit"):
-        assert sys.modules[place].MOST_MODELLED == 500
-        monkeypatch.setattr(sys.modules[place], "MOST_MODELLED", 20)
+        assert sys.modules[place].MOST_MODELED == 500
+        monkeypatch.setattr(sys.modules[place], "MOST_MODELED", 20)
     result = audited([3.0] * 21, seeds=5)
     assert {c.headline.method for c in result.comparisons} == {"seed jackknife (Miller)"}
     assert any("stands in" in note for note in result.notes)

@@ -24,7 +24,7 @@ from seedspread.stats import classic, planning
 from seedspread.stats.classic import mean_difference
 from seedspread.stats.failures import failures, find_failed_seeds
 from seedspread.stats.groups import Floats, Group, are_dependent, common_seeds, same_seed_runs, unequal_cells
-from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELLED, as_test, headlines, is_large
+from seedspread.stats.headline import FEWEST_SEEDS, MOST_MODELED, as_test, headlines, is_large
 from seedspread.stats.planning import BudgetError
 from seedspread.stats.result import Headline, InterimLook, SameSeedRuns, Scale, Summary, TestResult
 from seedspread.stats.seed_summaries import net_ratio
@@ -352,7 +352,7 @@ def _comparisons(
     why = f"has no {versus} run to compare with, or nothing else; it was left out."
     strata = dict.fromkeys(runs.frame["stratum"])
     notes = [f"{joined_levels(stratum)} {why}" for stratum in strata if stratum not in compared]
-    brief = len(pairs) > MOST_MODELLED or any(is_large(pair.group, pair.baseline) for pair in pairs)
+    brief = len(pairs) > MOST_MODELED or any(is_large(pair.group, pair.baseline) for pair in pairs)
     if brief:
         notes.append(
             f"{len(pairs):,} comparisons of {len(runs.frame):,} runs: the seed jackknife stands in for the "
@@ -380,7 +380,7 @@ def judge_pairs(
     shared = comparer.equivalence, comparer.looks
     found = headlines([(pair.group, pair.baseline) for pair in kept], level, *shared)
     answers = judged([h for h, _ in found], [estimate for _, estimate in found], level)
-    if len(pairs) <= MOST_MODELLED:
+    if len(pairs) <= MOST_MODELED:
         names = dict(zip(runs.frame["seed"], runs.frame["seed_name"], strict=True))
         answers = Doubter(comparer.metric, level, *shared, names, comparer.chance).doubted(kept, answers)
     return [(answer, estimate) for answer, (_, estimate) in zip(answers, found, strict=True)]

@@ -258,7 +258,7 @@ def pitman_morgan(group: Group, baseline: Group, level: float, normal: bool | No
         key="pitman_morgan",
         name="Pitman-Morgan, paired seeds",
         about="spread",
-        why="the same seeds in both groups are pairs, and correlated pairs sharpen the comparison",
+        why="the same seeds in both groups are pairs, and if they correlate, the comparison is more precise",
         assumes="normal pairs",
         assumptions_met=normal,
     )

@@ -31,7 +31,7 @@ from seedspread.stats.variance_ratio import (
 )
 
 # The model takes milliseconds per comparison. If there are more comparisons, the seed jackknife replaces it.
-MOST_MODELLED = 500
+MOST_MODELED = 500
 MODEL = "robust variance ratio"
 RAW = "raw variance ratio"
 # With fewer seeds there is no verdict: an exact permutation test of 3 vs 3 cannot go below p = 0.1.
@@ -60,10 +60,10 @@ def headlines(
     have a raw ratio only.
     """
     enough = [min(len(side.seed_codes) for side in pair) >= fewest for pair in pairs]
-    affordable = len(pairs) <= MOST_MODELLED
-    modelled = [k for k, pair in enumerate(pairs) if affordable and enough[k] and not is_large(*pair)]
+    affordable = len(pairs) <= MOST_MODELED
+    modeled = [k for k, pair in enumerate(pairs) if affordable and enough[k] and not is_large(*pair)]
     at_level = level if looks is None else 1 - nominal_level(looks, 1 - level)
-    ratios = dict(zip(modelled, robust_ratios([pairs[k] for k in modelled], at_level), strict=True))
+    ratios = dict(zip(modeled, robust_ratios([pairs[k] for k in modeled], at_level), strict=True))
     found = [
         _by_model(ratios[k], *pair, level, equivalence)
         if k in ratios
@@ -201,7 +201,7 @@ def _raw_ratio(group: Group, baseline: Group) -> float | None:
 
 def why_model(found: RobustRatio) -> str:
     """Explain why the model is the headline, and how it used the design."""
-    why = "tails are modelled, the seed is the unit, error rates are known (seedspread docs statistics)"
+    why = "heavy tails are modeled, seeds are counted; for its error rates, see seedspread docs statistics"
     if found.pairs:
         why += f"; the {found.pairs} shared seeds are used as pairs"
     elif found.note:
@@ -213,13 +213,13 @@ def why_model(found: RobustRatio) -> str:
 
 def as_test(headline: Headline) -> TestResult:
     """Return the headline as one of the tests."""
-    modelled = headline.method == MODEL
+    modeled = headline.method == MODEL
     return TestResult(
         key="headline",
         name=headline.method,
         about="spread",
         why=headline.why,
-        assumes="independent seeds" + ("; one shape for both groups, near a Student t" if modelled else ""),
+        assumes="independent seeds" + ("; one shape for both groups, near a Student t" if modeled else ""),
         p=headline.p,
         estimate=headline.ratio if headline.interval is not None else None,
         interval=headline.interval,
