@@ -38,7 +38,7 @@ def test_the_best_of_a_loss_is_the_lowest_and_the_table_says_where(tmp_path: Pat
     best = collect(tmp_path, ["val_loss", "val_acc"], "best")
     assert best.table[["step", "val_loss", "val_acc"]].values.tolist() == [[1, 1.0, 1.0]] * 2
     assert best.better == "lower"
-    assert "The best val_loss is the lowest, as its name tells." in best.notes
+    assert "The best val_loss is the lowest (by its name)." in best.notes
     assert collect(tmp_path, "val_loss", "best", better="higher").table["val_loss"].tolist() == [3.0, 3.0]
     last = collect(tmp_path, "val_loss")  # the last step, not the last line
     assert last.table["val_loss"].tolist() == [2.0, 2.0]

@@ -157,7 +157,7 @@ def collect(
     if when.word == "best" and all(len(row.run.curves.get(metrics[0], ())) < 2 for row in rows):
         notes.append(f"Each run has one value of {metrics[0]}: that is taken.")
     elif when.word == "best":
-        notes.append(f"The best {metrics[0]} is the {direction.replace('er', 'est')}, as {decided_by} tells.")
+        notes.append(f"The best {metrics[0]} is the {direction.replace('er', 'est')} (by {decided_by}).")
     if place.links:
         notes.append(f"{place.links} links were not followed.")
     notes += _early_ends(rows, when, seed)
