@@ -273,7 +273,7 @@ def one_row_per_run(
         out = f"; --where '{quoted(column)} == {at}' leaves them out" if np.ptp(latest) == 0 else ""
         many = f"{len(early):,} of {rows.sum():,} runs end before the last {column} of others"
         notes.append(f"{many} ({row_numbers(early)}), and may have crashed{out}.")
-    notes.insert(0, f"Of each run the row with the {which} {column} is taken: {taken}.")
+    notes.insert(0, f"From each run, the row with the {which} {column} is taken: {taken}.")
     return replace(table, frame=frame.loc[rows]), notes
 
 
