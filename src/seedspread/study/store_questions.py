@@ -187,10 +187,10 @@ def compare(
         The result: `spread`, an audit whose group is the set, and `agreements`, the ratios of ratios.
 
     Example:
-        ```python
-        found = compare("old.csv", "new.csv", value="accuracy", group="optimizer", baseline="adam")
-        print(found)
-        ```
+        >>> old = {"loss": [0.31, 0.30, 0.29, 0.33, 0.32], "seed": range(5)}
+        >>> new = {"loss": [0.25, 0.41, 0.30, 0.35, 0.22], "seed": range(5)}
+        >>> compare(old, new, value="loss").spread.comparisons[0].word
+        'YES'
     """
     studies = [study] if isinstance(study, str) else list(study or ())
     typed = tuple(map(str, sources)) if all(isinstance(one, str | Path) for one in sources) else ()

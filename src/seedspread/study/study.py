@@ -97,7 +97,7 @@ class StudyRuns:
         return audit(table, wanted, spec.group, spec.baseline, blocks, by=spec.strata, **options)
 
     def report(self, page: "Path | str", value: str | None = None) -> Path:
-        """Write the report page of these runs."""
+        """Write the report page of these runs, on the study's metric or another one; return its path."""
         write_report(self.plan.store.path, page, plans=[self.plan], value=value)
         return Path(page)
 

@@ -38,17 +38,16 @@ class Loader:
         std: standard deviation of each channel.
         batch_size: images per batch; the last batch may be smaller.
         views: augmented views of each image.
-        order: `shuffled` or `balanced`.
+        order: `shuffled`, `balanced` (each class evenly over the epoch) or `given`.
         order_seed: seed of the order.
         augment_seed: seed of the augmentation.
-        labels: other labels to return with the images.
+        labels: `(N,)`, other labels to return; those of `split` decide the order in any case.
 
     Example:
-        ```python
-        loader = Loader(data.train, steps, data.info.mean, data.info.std, batch_size=128)
-        for batch in loader.epoch(0):
-            ...
-        ```
+        >>> data = load(RunConfig().split_data)
+        >>> loader = Loader(data.train, [], data.info.mean, data.info.std, batch_size=128)
+        >>> [len(batch.images) for batch in loader.epoch(0)][-2:]
+        [128, 12]
     """
 
     split: Split  # the images, on the device on which batches are wanted
@@ -60,7 +59,6 @@ class Loader:
     order: str = "shuffled"  # `shuffled`, `balanced` (see `epoch_order`) or `given`, as the split has them
     order_seed: int = 0  # decides the order
     augment_seed: int = 0  # decides the augmentation
-    # `(N,)`, those of the batches; None for the split's own, which decide the order in any case
     labels: Tensor | None = None
 
     def __len__(self) -> int:
@@ -73,6 +71,7 @@ class Loader:
         return torch.split(index, self.batch_size)[start:]
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """Yield an epoch's batches, from batch `start` on."""
         ids = self.split.ids.cpu()
         rows = int(ids.max()) + 1
         by_view = [draws(self.steps, self.augment_seed, epoch, view, rows)[ids] for view in range(self.views)]
