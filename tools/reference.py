@@ -56,6 +56,11 @@ RETURNED = {
 }
 MEMBERS = {
     "Store": ["table", "layers"],
+    "Study": ["plan", "run", "runs"],
+    "LayerLocal": ["build", "fit", "features", "forward"],
+    "SupConLoss": ["forward"],
+    "Loader": ["indices", "epoch"],
+    "ArrayDataset": ["save"],
     "AuditResult": ["oneline", "to_text", "to_markdown", "to_latex", "to_json", "to_frame", "plot", "draw"],
     "GateResult": ["word", "passed", "exit_code", "to_text", "to_markdown"],
     "Rows": [],
