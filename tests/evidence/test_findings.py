@@ -165,6 +165,9 @@ def test_sources_are_split_by_the_runs_of_their_studies() -> None:
         & (runs["objective.margin_first"] == 0.4)
         & (runs["objective.positives"] == "class")
         & (runs["training.rule"] == "layer_local")
+        & (runs["training.epochs"] == 4)
+        & (runs["runtime.precision"] == "fp32")
+        & runs["objective.loss"].isin(["supcon", np.nan])
     )
     chosen = runs[is_plain & (one_stream | twins)]
     told = components(chosen, "accuracy", "objective.margin_type", "objective.stability", baseline="subtract")
