@@ -75,8 +75,8 @@ def advise(rate: float, *, clamp: bool) -> Advice:
             f"{PAPER_RATIO:g}; {_seeds(SMALLER_RATIO)} detect a ratio of {SMALLER_RATIO:g} (power 0.8).",
             "Paper": f"The paper's rule of thumb is to switch to subtraction above {RULE_OF_THUMB:.0%}; it "
             "rests on 7 seeds of one dataset.",
-            "Evidence": "Runs published since, of one small model, do not show that the clamp widens the "
-            "spread: seedspread docs evidence.",
+            "Evidence": "Runs published since, of one small model, neither show that the clamp widens the "
+            "spread nor rule it out: seedspread docs evidence.",
         },
     )
 
