@@ -1,7 +1,7 @@
 """The answers in one screen: a row for each comparison that the studies are about."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pandas as pd
@@ -102,6 +102,8 @@ def ratios_chart() -> Chart:
             )
             lines.append(net_of)
     panel = lines_panel(lines, "Variance ratio (95% CI, adjusted)", "", wide=True)
+    named = tuple(tick for tick in panel.y.ticks if tick[1])  # a net ratio stands below its own, without a tick
+    panel = replace(panel, y=replace(panel.y, ticks=named))
     return Chart("answer", "", "", "", (panel,), f"{SCALE[0].upper()}{SCALE[1:]}")
 
 
