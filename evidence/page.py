@@ -18,20 +18,19 @@ from evidence.findings import Finding, compared, findings, rates_and_outcomes, u
 from evidence.plan import ALL, SOURCES, study_named
 from evidence.saturated import saturated
 from evidence.sources import is_source, same_seed_variances, sources, sources_chart, sources_table
-from evidence.strata import change, further
+from evidence.strata import change, further, times
 from evidence.tables import FOLDER, correct, published_runs
 from evidence.verdicts import SCALE, Row, rate_of, ratios_chart, remarks, verdict_rows, verdict_table
 from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.charts import audit_chart
 from seedspread.analysis.components import ComponentsResult
-from seedspread.analysis.words import ends, two
+from seedspread.analysis.words import two
 from seedspread.atomic import replacing
 from seedspread.cli.options import say_prose
 from seedspread.render.chart import Chart
 from seedspread.render.table import Column, Table, markdown_text, to_markdown
 from seedspread.render.terminal import Terminal, to_rich
 from seedspread.runs.files import parse_toml
-from seedspread.stats.result import Estimate
 from seedspread.stats.seed_summaries import noise_from_predictions
 from seedspread.study.spec import StudySpec
 
@@ -57,7 +56,13 @@ def page() -> str:
         _text("page.md"),
         scale=SCALE,
         answer=answer(),
-        summary=_filled(_prose_of("summary")["means"], of={s["name"]: s for s in studies}),
+        summary=_filled(
+            _prose_of("summary")["means"],
+            of={s["name"]: s for s in studies},
+            row=_first_table(),
+            rows=len(verdict_rows()),
+        ),
+        rows=len(verdict_rows()),
         saturated=markdown_text(str(saturated() or "")),
         verdicts=to_markdown(verdict_table()),
         scales=to_markdown(_scales()),
@@ -70,9 +75,12 @@ def page() -> str:
 
 def answer() -> str:
     """What was found, in a few sentences."""
-    of = {f"{row.found.name}: {compared(row.comparison)}": _quoted(row) for row in verdict_rows()}
-    high = saturated()
-    return _filled(_prose_of("summary")["answer"], of=of, high=high.values if high else {})
+    return _filled(_prose_of("summary")["answer"], of=_first_table())
+
+
+def _first_table() -> dict[str, dict[str, str]]:
+    """What prose may quote of the first table, by study and comparison."""
+    return {f"{row.found.name}: {compared(row.comparison)}": _quoted(row) for row in verdict_rows()}
 
 
 def _quoted(row: Row) -> dict[str, str]:
@@ -247,14 +255,9 @@ def _beside(found: Finding, comparisons: Sequence[Comparison]) -> dict[str, dict
     nets = {compared(c): net(found, c) for c in comparisons}
     papers = {compared(c): paper_over(estimated(found, c)[1]) for c in comparisons}
     return {
-        "net": {name: _times(e) for name, e in nets.items() if e},
-        "paper": {n: _times(e) for n, e in papers.items()},
+        "net": {name: times(e) for name, e in nets.items() if e},
+        "paper": {n: times(e) for n, e in papers.items()},
     }
-
-
-def _times(estimate: Estimate) -> str:
-    """`0.30 (0.05 to 1.1)`."""
-    return two(estimate.value) + (f" ({ends(estimate.interval)})" if estimate.interval else "")
 
 
 def _cells(found: Finding) -> list[tuple[str, pd.DataFrame]]:

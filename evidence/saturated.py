@@ -25,19 +25,6 @@ class Saturated:
     rates: tuple[float, ...]
     forest: Forest
 
-    @property
-    def values(self) -> dict[str, str]:
-        """Its numbers, for prose."""
-        f = self.forest
-        return {
-            "count": str(len(self.names)),
-            "least": f"{min(self.rates):.0%}",
-            "most": f"{max(self.rates):.0%}",
-            "ratio": two(f.pooled),
-            "low": two(f.interval.low),
-            "high": two(f.interval.high),
-        }
-
     def __str__(self) -> str:
         f = self.forest
         return (

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import pandas as pd
 from scipy import stats
 
-from evidence.estimates import LEVEL, estimated
+from evidence.estimates import LEVEL, estimated, net_change, net_of
 from evidence.findings import Finding, findings
 from seedspread.analysis.audit import audit
 from seedspread.analysis.audit_result import Comparison, Forest
 from seedspread.analysis.words import ends, p_phrase, two
 from seedspread.runs.levels import setting_name
-from seedspread.stats.result import Interval
+from seedspread.stats.result import Estimate, Interval
 from seedspread.stats.variance_ratio import difference, interval_of, ratio_at, two_sided_p
 
 
@@ -26,6 +26,7 @@ class Change:
         ratio: of the second stratum's ratio over the first's.
         interval: of that.
         p: of no change.
+        net: the ratio of the ratios that an infinite test set would leave.
     """
 
     group: str
@@ -34,19 +35,28 @@ class Change:
     ratio: float
     interval: Interval
     p: float
+    net: Estimate | None
 
     @property
     def values(self) -> dict[str, str]:
         """Its numbers, for prose."""
         low, high = two(self.interval.low), two(self.interval.high)
-        return {"ratio": two(self.ratio), "low": low, "high": high, "p": p_phrase(self.p)}
+        gross = {"ratio": two(self.ratio), "low": low, "high": high, "p": p_phrase(self.p)}
+        return gross | {"net": times(self.net)}
 
     def __str__(self) -> str:
         return (
             f"From {self.first} to {self.second} the ratio of {self.group} changes by a factor of "
             f"{two(self.ratio)} ({self.interval.level:.0%} interval {ends(self.interval)}, "
-            f"{p_phrase(self.p)})."
+            f"{p_phrase(self.p)}), net of the test set by {times(self.net)}."
         )
+
+
+def times(estimate: Estimate | None) -> str:
+    """`0.30 (0.05 to 1.1)`."""
+    if estimate is None:
+        return "-"
+    return two(estimate.value) + (f" ({ends(estimate.interval)})" if estimate.interval else "")
 
 
 def change(found: Finding) -> Change | None:
@@ -62,10 +72,14 @@ def change(found: Finding) -> Change | None:
     group, factor = found.audit.comparisons[0].group, spec.strata[0]
     if found.audit.forests:
         ratio, interval, p = _of_forest(found.audit.forests[0])
+        before, after = found.audit.comparisons
+        net: Estimate | None = net_change((found, before), (found, after))
     else:
-        ratio, interval, p = _of_group(found.runs[found.runs[spec.group] == group], factor, first)
+        own = found.runs[found.runs[spec.group] == group]
+        ratio, interval, p = _of_group(own, factor, first)
+        net = net_of(own[own[factor] == second], own[own[factor] == first])
     names = [setting_name([(factor, level)]) for level in (first, second)]
-    return Change(group, names[0], names[1], ratio, interval, p)
+    return Change(group, names[0], names[1], ratio, interval, p, net)
 
 
 def _of_forest(forest: Forest) -> tuple[float, Interval, float]:
@@ -93,31 +107,31 @@ def further(found: Finding) -> tuple[str, dict[str, str]] | None:
         change = _from_4_to_16_epochs(earlier["margin"], found)
         return str(change), change.values
     if found.name == "dose-again":
-        c = _together(earlier["dose"], found)
+        c, net = _together(earlier["dose"], found)
         headline, ends_of = c.headline, c.headline.shown_interval
         if headline.ratio is None or ends_of is None or headline.p is None:
             raise ValueError("all 48 seeds have no ratio")
         numbers = {"ratio": two(headline.ratio), "low": two(ends_of.low), "high": two(ends_of.high)}
         text = f"All 48 seeds, not independent of the hint: {c.verdict}"
-        return text, numbers | {"p": p_phrase(headline.p)}
+        return text, numbers | {"p": p_phrase(headline.p), "net": times(net)}
     return None
 
 
 def _from_4_to_16_epochs(short: Finding, long: Finding) -> Change:
     """The ratio of clamp over subtract after 16 epochs over that after 4."""
     first, second = (
-        estimated(one, next(c for c in one.audit.comparisons if c.group == "clamp"))[1]
+        (one, next(c for c in one.audit.comparisons if c.group == "clamp"))
         for one in (short, long)
         if one.audit is not None
     )
-    step = difference(second, first)
-    return Change(
-        "clamp", "4 epochs", "16 epochs", ratio_at(step, 0.5), interval_of(step, LEVEL), two_sided_p(step)
-    )
+    step = difference(estimated(*second)[1], estimated(*first)[1])
+    ratio, interval, p = ratio_at(step, 0.5), interval_of(step, LEVEL), two_sided_p(step)
+    return Change("clamp", "4 epochs", "16 epochs", ratio, interval, p, net_change(first, second))
 
 
-def _together(before: Finding, again: Finding) -> Comparison:
-    """The clamp at both margins, over the seeds of both studies."""
+def _together(before: Finding, again: Finding) -> tuple[Comparison, Estimate | None]:
+    """The clamp at both margins, over the seeds of both studies; and net of the test set."""
     runs = pd.concat([before.runs[before.runs["margin_type"] == "clamp"], again.runs])
     columns = runs[["margin_first", "seed", "accuracy"]].assign(accuracy=100 * runs["accuracy"])
-    return audit(columns, "accuracy", "margin_first", "0.4").comparisons[0]
+    net = net_of(runs[runs["margin_first"] == "0.8"], runs[runs["margin_first"] == "0.4"])
+    return audit(columns, "accuracy", "margin_first", "0.4").comparisons[0], net

@@ -10,7 +10,7 @@ from evidence.estimates import LEVEL, estimated, net
 from evidence.findings import CLAMPED, Finding, compared, findings, rates_and_outcomes
 from evidence.saturated import saturated
 from evidence.sources import is_source
-from evidence.strata import change
+from evidence.strata import change, further
 from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.charts import Line, lines_panel
 from seedspread.analysis.judgement import Judged, judged
@@ -102,7 +102,9 @@ def ratios_chart() -> Chart:
             )
             lines.append(net_of)
     panel = lines_panel(lines, "Variance ratio (95% CI, adjusted)", "", wide=True)
-    named = tuple(tick for tick in panel.y.ticks if tick[1])  # a net ratio stands below its own, without a tick
+    named = tuple(
+        tick for tick in panel.y.ticks if tick[1]
+    )  # a net ratio stands below its own, without a tick
     panel = replace(panel, y=replace(panel.y, ticks=named))
     return Chart("answer", "", "", "", (panel,), f"{SCALE[0].upper()}{SCALE[1:]}")
 
@@ -135,6 +137,7 @@ def remarks() -> list[str]:
     """What is not in the table: high rates together, how ratios change, rate and outcome, what is not run."""
     changes = [(found.name, change(found)) for found in findings()]
     told = [f"{name}: {changed}" for name, changed in changes if changed]
+    told += [f"{found.name}: {second[0]}" for found in findings() if (second := further(found))]
     if (high := saturated()) is not None:
         told.insert(0, str(high))
     outcomes = [f"{one.correlation.r:+.2f} ({one.dataset}, {one.group})" for one in rates_and_outcomes()]

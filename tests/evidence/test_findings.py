@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evidence.estimates import estimated, net, paper_over
+from evidence.estimates import estimated, net, net_change, paper_over
 from evidence.findings import Finding, compared, findings, rates_and_outcomes, seed_correlation
 from evidence.plan import ALL, LOCAL_RULES, PRECISION, SOURCES, STUDIES
 from evidence.saturated import saturated
 from evidence.sources import is_source, sources
-from evidence.strata import change
+from evidence.strata import change, further
 from evidence.tables import published_runs
 from evidence.verdicts import verdict_rows, verdict_table
 from seedspread import components
@@ -196,6 +196,34 @@ def test_readme_quotes_the_first_table() -> None:
     of = {(row.found.name, compared(row.comparison)): row for row in verdict_rows()}
     for row in (of["margin", "clamp"], of["longer", "clamp"]):
         assert f"{two(row.judged.headline.ratio)} (95% CI {words.ends(row.interval)})" in readme
+
+
+def test_no_verdict_of_the_first_table_claims_alike_spreads_or_a_wider_one_under_the_clamp() -> None:
+    """As the answer says: no NO, and one YES, in which the clamp spreads less."""
+    shown = [row for row in verdict_rows() if row.word != "CAN'T TELL"]
+    assert [(row.found.name, row.word) for row in shown] == [("saturation", "YES")]
+    assert (shown[0].judged.headline.ratio or 0) < 1
+
+
+def test_changes_net_of_the_test_set_are_those_of_the_pivots() -> None:
+    """By another program: 3.8 [1.04, 25] for the dose, 7.7 [1.3, 74] from 4 to 16 epochs, 2.8 [1.1, 8.0]."""
+    dose = change(one_of("dose", "clamp, 0.4")[0])
+    assert dose is not None
+    assert dose.net is not None
+    assert (dose.net.value, *ends(dose.net)) == pytest.approx((3.83, 1.04, 24.7), rel=0.02)
+    longer = net_change(one_of("margin"), one_of("longer"))
+    assert (longer.value, *ends(longer)) == pytest.approx((7.65, 1.31, 73.9), rel=0.03)
+    again = further(one_of("dose-again", "0.8 / 0.4")[0])
+    assert again is not None
+    assert again[1]["net"] == "2.8 (1.1 to 8.0)"
+
+
+def test_a_net_change_turned_around_is_its_inverse() -> None:
+    """Turned around, it is its inverse, and so are the ends of its interval."""
+    small, large = one_of("margin"), one_of("dose", "clamp, 0.8")
+    there, back = net_change(small, large), net_change(large, small)
+    assert there.value == pytest.approx(1 / back.value)
+    assert ends(there) == pytest.approx([1 / end for end in ends(back)][::-1], rel=0.02)
 
 
 def test_it_is_scipys_of_seed_means_with_fishers_interval() -> None:

@@ -13,10 +13,12 @@ from evidence.findings import findings
 from evidence.page import PAGE, answer, page, show
 from evidence.plan import SOURCES
 from evidence.sources import is_source, sources
+from evidence.verdicts import verdict_rows
+from seedspread.analysis.judgement import word_of
 from seedspread.cli import app
 from seedspread.paper.check import paper_ratios
 from seedspread.paper.values import published_group, values
-from seedspread.stats.planning import detectable, power
+from seedspread.stats.planning import Design, detectable, power
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,16 +74,25 @@ def test_what_the_prose_quotes_of_the_paper_is_the_papers() -> None:
     prose = " ".join((ROOT / "evidence" / "prose.toml").read_text().split())
     found, adjusted = paper_ratios()["cifar10"]
     assert found.interval is not None
-    assert f"p = {found.p:.3f}; {adjusted:.3f} as one of its four datasets" in page()
+    assert found.p is not None
+    assert adjusted is not None
+    text = " ".join(page().split())
+    only, one_of_four = word_of(found.p), word_of(adjusted)
+    assert (only, one_of_four) == ("YES", "MAYBE")
+    assert f"show it if CIFAR-10 was the only question (p = {found.p:.3f})" in text
+    assert f"suggest it as one of four datasets (p = {adjusted:.3f};" in text
     rate = f"{values('car/cifar10 standard')[0]:.0f}%"
     ends = (f"{found.interval.low:.1f}", f"{found.interval.high:.0f}")
-    assert f"The paper's estimate is {found.ratio:.1f} ({ends[0]} to {ends[1]}), at {rate}" in prose
+    assert f"Its ratio is {found.ratio:.1f} ({ends[0]} to {ends[1]}), with {rate} of the pairs cut" in prose
     assert f"the paper's CIFAR-10 runs ({rate})" in prose
     hard, easy = (published_group(name, "clamp").values.mean() for name in ("cifar10", "fashion-mnist"))
     assert f"far below the paper's {hard:.1f}%" in prose
     assert f"far below the paper's {easy:.1f}%" in prose
     assert detectable((24, 24)) == pytest.approx(3.6, abs=0.1)
-    assert "24 seeds reliably detect only ratios above about 3.6" in page()
+    assert "a comparison of 24 seeds reliably detects only ratios above about 3.6" in text
+    among_all = Design(alpha=0.05 / len(verdict_rows()))
+    assert detectable((24, 24), design=among_all) == pytest.approx(5.5, abs=0.05)
+    assert f"among the {len(verdict_rows())} of the table, only those above about 5.5" in text
     assert f"detects a ratio of 3.3 with power {power(3.3, (24, 24)):.2f}, and 3.6 with 0.8" in prose
     assert power(2, (24, 24)) == pytest.approx(1 / 3, abs=0.03)
     assert "With 24 seeds a true ratio of 2 is detected only one time in three" in prose
