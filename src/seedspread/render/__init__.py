@@ -1,1 +1,1 @@
-"""One table model and one chart model, and their output formats; knows nothing of statistics."""
+"""One table model, one chart model, and their output formats; no statistics."""

@@ -1,4 +1,4 @@
-"""The chart model: what a figure shows, its values as CSV, and the file that it is drawn into."""
+"""The chart model: panels and marks, their values as CSV, and a check of the picture's file name."""
 
 import csv
 import io
@@ -16,16 +16,16 @@ from seedspread.render.table import spreadsheet_cell
 Kind = Literal["dots", "line", "band", "interval", "rule"]
 
 # Okabe and Ito's colors, which color-blind readers can tell apart, on white and on black.
-# The two palest are darker than theirs, to be seen on white.
+# The two palest are made darker, to be visible on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A66F00", "#2C8FC9")
 GREY = "#888888"
-# Of ratios and their intervals, which belong to no group.
+# Color of ratios and their intervals, which belong to no group.
 NEUTRAL = "#4d4d4d"
 PANEL_HEIGHT = 330  # in pixels, of a panel with height 1
 SYMBOLS = 6  # markers that can be told apart
-# Markers of what lies beyond either end of an axis.
+# Markers of points beyond either end of an axis.
 BEYOND = (-2, -1)
-# For what has an order: plasma's dark half on white, its light half on black.
+# Colors of ordered things, such as layers: plasma's dark half on white, its light half on black.
 _ORDERED = ("#0d0887", "#4903a0", "#7201a8", "#9511a1", "#b12a90", "#c53f7f", "#d8576b", "#e0685e")
 _IN_THE_DARK = ("#b93a8f", "#cc4778", "#dd5e66", "#ed7953", "#f89540", "#fdb42f", "#fbd524", "#f0f921")
 DARK = dict(zip(_ORDERED, _IN_THE_DARK, strict=True)) | {NEUTRAL: "#b8b8b8"}
@@ -37,10 +37,10 @@ class Mark:
 
     Attributes:
         kind: `dots`; a `line`; a `band` between low and high; horizontal `interval`s from low to high with
-            a dot at x; a `rule`, a thin dashed line that is no data.
+            a dot at x; a `rule`, a thin dashed line that is not data.
         low, high: ends of bands (in y) and intervals (in x).
         labels: hover text of each point.
-        symbol: number of the marker, counted again after the last; one of `BEYOND` for an arrow.
+        symbol: number of the marker, modulo `SYMBOLS`; one of `BEYOND` for an arrow.
         legend: whether the legend names it.
     """
 
@@ -57,7 +57,7 @@ class Mark:
 
     @property
     def marker(self) -> int:
-        """Index of its marker among those of a back end, of which the last two are arrows."""
+        """Index of its marker in the list of a back end, whose last two are arrows."""
         return self.symbol % SYMBOLS if self.symbol >= 0 else self.symbol
 
     @property
@@ -83,7 +83,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes and what is drawn on them; a `wide` panel takes a picture's whole width, as high as its names."""
+    """Axes and their marks; a `wide` panel is as wide as the picture, and as high as its row names need."""
 
     title: str
     x: Axis
@@ -97,11 +97,11 @@ class Chart:
     """A figure.
 
     Attributes:
-        id: short and stable: an anchor of the page, and a file's name.
+        id: short and stable: an anchor on the page, and a file name.
         caption: how to read it.
-        alt: what a reader who cannot see it should know.
-        scale: where its numbers come from.
-        follows: the published figure that it follows, if there is one.
+        alt: description for readers who cannot see it.
+        scale: the data and size of the runs behind its numbers.
+        follows: the published figure that it corresponds to, if there is one.
         height: in units of a panel's usual height.
     """
 
@@ -116,7 +116,7 @@ class Chart:
 
     @property
     def legend(self) -> list[Mark]:
-        """First mark of each name in the legend."""
+        """The first mark of each name in the legend."""
         first: dict[str, Mark] = {}
         for mark in (m for panel in self.panels for m in panel.marks if m.legend):
             first.setdefault(mark.name, mark)
@@ -124,17 +124,17 @@ class Chart:
 
 
 def floats(values: ArrayLike) -> tuple[float, ...]:
-    """Return plain numbers, for marks."""
+    """Return Python floats, for marks."""
     return tuple(np.asarray(values, dtype=float).ravel().tolist())
 
 
 def ordered_color(i: int, n: int) -> str:
-    """Return the color of the i-th of n things that have an order, from dark to light."""
+    """Return the color of the i-th of n ordered things, from dark to light."""
     return _ORDERED[round(i * (len(_ORDERED) - 1) / max(n - 1, 1))]
 
 
 def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
-    """Return at most seven round numbers between two, for a logarithmic axis."""
+    """Return round numbers from `low` to `high` for a logarithmic axis, about seven at most."""
     for steps, every in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
         ticks = [s * 10.0**k for k in range(-12, 13, every) for s in steps if low <= s * 10.0**k <= high]
         if len(ticks) <= 7:
@@ -143,7 +143,7 @@ def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
 
 
 def caption_of(chart: Chart) -> str:
-    """Return the words under a picture: what it shows, how to read it, where its numbers come from."""
+    """Return the words below a picture: title, how to read it, and the data behind it."""
     parts = (chart.title, chart.caption, f"Data: {chart.scale}" if chart.scale else "")
     return plain(" ".join(f"{part.rstrip('.')}." for part in parts if part))
 
@@ -161,9 +161,9 @@ class PlotError(SeedspreadError):
 
 
 def check_picture(path: Path, others: str = "") -> None:
-    """Refuse a picture that cannot be drawn, or a file name that cannot be, before anything is computed.
+    """Refuse a picture that cannot be drawn or has a wrong file name, before anything is computed.
 
-    `others` are further endings that the caller takes itself: `.csv, `.
+    `others` are further endings that the caller handles itself, for the message: `.csv, `.
     """
     require_extra("report", f"the picture {path}", "matplotlib")
     if path.suffix[1:].lower() not in FORMATS:
@@ -171,7 +171,7 @@ def check_picture(path: Path, others: str = "") -> None:
 
 
 def chart_csv(chart: Chart) -> str:
-    """Return the values of a figure, a row for each of its points."""
+    """Return the values of a figure, a row per point."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("panel", "series", "kind", "x", "y", "low", "high", "label"))

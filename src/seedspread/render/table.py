@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, and the group of columns that it stands in."""
+    """A column: its heading, and the heading of its group of columns, if it is in one."""
 
     text: str
     group: str = ""
@@ -33,10 +33,10 @@ class Table:
     """A table.
 
     Attributes:
-        id: short and stable: an anchor, a label, a file's name; empty if nothing refers to it.
-        follows: the published table that it follows, if there is one: `the paper's Table 5`.
-        muted: rows, by number, to be shown in grey.
-        scale: where its numbers come from.
+        id: short and stable: an anchor, a label, a file name; empty if nothing refers to it.
+        follows: the published table that it corresponds to, if there is one: `the paper's Table 5`.
+        muted: numbers of the rows to show in gray.
+        scale: the data and size of the runs behind its numbers.
     """
 
     id: str
@@ -54,7 +54,7 @@ class Table:
 
     @property
     def groups(self) -> tuple[tuple[str, int], ...]:
-        """Name and number of the columns that stand together in one group."""
+        """Name and size of each group of adjacent columns."""
         return tuple((name, len(list(run))) for name, run in groupby(column.group for column in self.columns))
 
 
@@ -77,12 +77,12 @@ _NUMBER = re.compile(rf"~?{_DIGITS}[%×]?( pp)?( ± {_DIGITS})?( [✗†])?")
 
 
 def is_number(cell: str) -> bool:
-    """Return whether a cell is one number, with the units and marks that tables have."""
+    """Return whether a cell is a single number, with the units and marks that tables use."""
     return _NUMBER.fullmatch(cell) is not None
 
 
 def numeric_columns(table: Table) -> list[bool]:
-    """Return which columns hold numbers, to be set to the right; the first names the row."""
+    """Return which columns contain numbers, to be right-aligned; the first column names the row."""
     columns = [[row[i] for row in table.rows if row[i] not in _NOTHING] for i in range(len(table.columns))]
     return [
         i > 0 and bool(cells) and all(is_number(cell) or cell[0] in "[<~∞" for cell in cells)
@@ -91,7 +91,7 @@ def numeric_columns(table: Table) -> list[bool]:
 
 
 def without_empty(table: Table, only_groups: bool = False) -> Table:
-    """Return the table without empty columns, or only without those that are in a group."""
+    """Return the table without empty columns; with `only_groups`, ungrouped ones are kept."""
     kept = [
         i
         for i, column in enumerate(table.columns)
@@ -105,7 +105,7 @@ _ESCAPED = {char: f"\\{char}" for char in "\\|*_`["} | {"<": "&lt;", ">": "&gt;"
 
 
 def markdown_text(text: str) -> str:
-    """Return text that Markdown shows as it is."""
+    """Escape text for Markdown."""
     return "".join(_ESCAPED.get(char, char) for char in printable(text))
 
 
@@ -118,7 +118,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Return the cells as they are shown; text that a spreadsheet would take for a formula is quoted."""
+    """Return the displayed cells; text that a spreadsheet would take for a formula gets an apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([spreadsheet_cell(c.whole) for c in table.columns])
@@ -127,24 +127,24 @@ def to_csv(table: Table) -> str:
 
 
 def spreadsheet_cell(cell: str) -> str:
-    """Return a cell on one line that starts no formula: names come from files. Signed numbers stay."""
+    """Return a cell on one line that is not a formula, since names come from files; signed numbers stay."""
     return without_formula(printable(cell).replace("\n", " "))
 
 
 def without_formula(cell: str) -> str:
-    """Return a cell with an apostrophe before it if a spreadsheet would compute it, and no end of a row."""
-    line = cell.replace("\r", " ")  # which is not quoted by every writer of CSV
+    """Return a cell without carriage returns, after an apostrophe if a spreadsheet would compute it."""
+    line = cell.replace("\r", " ")  # not every writer of CSV quotes it
     if cell[:1] not in ("=", "+", "-", "@", "\t", "\r", "\n"):
         return line
     return cell if cell in ("-", "−") or is_number(cell) else f"'{line}"
 
 
-# Characters that fit a column of a usual two-column paper, and both of them, in each size.
+# Characters that fit one column of a typical two-column paper, or both, in each font size.
 _FITS = (
     ("table", "small", 50), ("table", "footnotesize", 56), ("table*", "small", 96),
     ("table*", "footnotesize", 108), ("table*", "scriptsize", 120),
 )  # fmt: skip
-_LINES = 45  # that a page holds
+_LINES = 45  # per page
 _TEX = {char: f"\\{char}" for char in "{}&%$#_"} | {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
@@ -166,20 +166,19 @@ _TEX = {char: f"\\{char}" for char in "{}&%$#_"} | {
 
 
 def tex_text(text: str) -> str:
-    """Return text that LaTeX prints as it is."""
+    """Escape text for LaTeX."""
     return "".join(_TEX.get(char, char) for char in printable(text))
 
 
 def tex_comment(line: str) -> str:
-    """Return a line that LaTeX does not print."""
     return "% " + printable(line).replace("\n", " ")
 
 
 def to_latex(table: Table) -> str:
-    """Return a `table`, or a `table*` over both columns, for `booktabs` and no other package.
+    """Return a `table`, or a `table*` over both columns; it needs `booktabs` and no other package.
 
-    It is continued in others if a page cannot hold it. Sentences are broken where nothing else fits; a
-    table with too many columns of numbers for a page stays too wide.
+    A table longer than a page is continued in another. Sentences are broken if they do not fit; a table
+    with too many columns of numbers remains too wide for a page.
     """
     numeric = numeric_columns(table)
     headings = [_heading(table, i) for i in range(len(table.columns))]
@@ -188,7 +187,7 @@ def to_latex(table: Table) -> str:
     room = _FITS[-1][2] - 2 * len(widths)
     name, size, _ = next((f for f in _FITS if sum(widths) + 2 * len(widths) <= f[2]), _FITS[-1])
     shares: list[float | None] = [None] * len(widths)
-    if sum(widths) > room:  # every column of text gets what it wants, or an equal share of what others leave
+    if sum(widths) > room:  # a column of text gets its width, or an equal share of the remaining room
         left = room - sum(width for width, number in zip(widths, numeric, strict=True) if number)
         texts = sorted((i for i, number in enumerate(numeric) if not number), key=widths.__getitem__)
         for place, i in enumerate(texts):
@@ -213,7 +212,7 @@ def to_latex(table: Table) -> str:
 
 
 def _heading(table: Table, column: int) -> list[str]:
-    """Return a heading in lines that are no wider than the cells below it, if its words are not."""
+    """Break a heading between words into lines no wider than the cells below it, if its words allow that."""
     longest = max((len(row[column]) for row in table.rows), default=0)
     return wrap(table.columns[column].text, max(longest, 1), break_long_words=False) or [""]
 
@@ -242,8 +241,8 @@ def _stacked(lines: Sequence[str], side: str) -> str:
 
 
 def _row(cells: list[str]) -> str:
-    # A first cell that begins with [ or * would be taken for an argument of the row before it, and a row
-    # whose last text is ragged must not end with a double backslash.
+    # LaTeX would take a first cell that begins with [ or * for an argument of the previous row's end, and a
+    # row whose last cell is ragged must not end with a double backslash.
     guard = "{}" if cells[0][:1] in ("[", "*") else ""
     end = "\\tabularnewline" if "\\raggedright" in cells[-1] else "\\\\"
     return f"{guard}{' & '.join(cells)} {end}"

@@ -1,7 +1,7 @@
-"""The terminal: a console that nothing from a file can steer, and tables that fit into its width.
+"""The terminal: a console that text from files cannot control, and tables that fit its width.
 
-Titles, levels, names of files and failures come from others. Without their control characters they are
-text and nothing else; styles are the program's own.
+Titles, levels, file names and failures are other people's text. They are printed without their control
+characters; only the program itself sets styles.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,11 +22,11 @@ from seedspread.render.table import Table, numeric_columns, without_empty
 
 
 class Terminal(Console):
-    """rich's console; what it shows is text, in which no control character and no markup works."""
+    """rich's console, in which control characters and markup in text have no effect."""
 
     def __init__(self, **options: Any) -> None:
         own = {"markup": False, "emoji": False, "highlight": False}
-        if "file" in options:  # in a notebook rich would show what is meant for the file
+        if "file" in options:  # otherwise rich would write to a notebook instead
             own["force_jupyter"] = False
         super().__init__(**(own | options))
 
@@ -40,27 +40,27 @@ class Terminal(Console):
 
 _STRIP = 100
 _BETWEEN = 3  # characters between two columns
-# A column of words is not made narrower than this: one word below the other is not read.
+# A column of words is not made narrower than this: a single word per line is hard to read.
 _NARROWEST = 14
-# A longer heading is broken, though there is room.
+# A longer heading is broken even if there is room.
 _LONG_HEADING = 24
 
 
 @dataclass(frozen=True)
 class FittedTable:
-    """A table that fits whatever it is printed on, with every number whole."""
+    """A table that adapts to the width of the console, and never breaks a number."""
 
     table: Table
     styles: Mapping[str, str]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """Print columns; without room for them, names above their numbers; else a list."""
+        """Yield columns if there is room for them; otherwise names above their numbers, or a list."""
         room = options.max_width - 2
         if widths := _widths(self.table, room):
-            if self.table.title:  # not rich's own, which is broken at the table's width
+            if self.table.title:  # not as rich's own title, which is broken at the table's width
                 yield Text(self.table.title, style="italic")
             yield _in_columns(self.table, widths, self.styles)
-        elif widths := _below_names(self.table, room):
+        elif widths := _widths_below_names(self.table, room):
             yield _with_names_above(self.table, widths)
         else:
             yield _listed(self.table, options.max_width)
@@ -72,7 +72,7 @@ def to_rich(table: Table, styles: Mapping[str, str] = MappingProxyType({})) -> F
 
 
 def _widths(table: Table, room: int) -> list[int] | None:
-    """Return the columns' widths; headings are broken first, then text, numbers never. None: no room."""
+    """Return the columns' widths, or None without enough room; headings are broken first, numbers never."""
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
     cells = [max(map(len, column), default=0) for column in columns]
     headings = [column.whole for column in table.columns]
@@ -105,8 +105,8 @@ def _in_columns(table: Table, widths: Sequence[int], styles: Mapping[str, str]) 
     return out
 
 
-def _below_names(table: Table, room: int) -> list[int] | None:
-    """Return the widths of all columns but the first, every cell whole; None if there is no room."""
+def _widths_below_names(table: Table, room: int) -> list[int] | None:
+    """Return the widths of all columns but the first without breaking a cell; None without enough room."""
     columns = list(zip(*table.rows, strict=True))[1:]
     if not columns:
         return None
@@ -135,7 +135,7 @@ def _with_names_above(table: Table, widths: Sequence[int]) -> Text:
 
 
 def _listed(table: Table, width: int) -> Text:
-    """Return each row as its name and, below it, a line for each of its cells."""
+    """Return the name of each row and, below it, a line per cell."""
     lines = [(f"{table.title}\n", "italic")]
     for name, *cells in table.rows:
         pairs = zip(table.columns[1:], cells, strict=True)
@@ -151,7 +151,7 @@ def _joined(lines: Iterable[tuple[str, str]]) -> Text:
 
 
 def strip_lines(strips: Sequence[tuple[str, Sequence[float]]], room: int = 80) -> list[str]:
-    """Return strip plots on one axis, `room` characters wide; a digit counts values that fall together."""
+    """Return strip plots on one axis, `room` characters wide; a digit counts values at the same place."""
     everything = np.concatenate([values for _, values in strips])
     low, high = float(everything.min()), float(everything.max())
     width = max(len(name) for name, _ in strips)

@@ -1,4 +1,4 @@
-"""Tables and charts on a page: HTML with every name escaped, and the values that plotly.js draws."""
+"""Tables and charts for web pages: HTML with every name escaped, and figures for plotly.js."""
 
 import base64
 import html
@@ -16,12 +16,12 @@ from seedspread.render.table import Table, numeric_columns
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-# Letters of text that need not be broken.
+# Lengths up to which text in a cell or a heading is not broken.
 _SHORT_CELL, _SHORT_HEAD = 26, 14
 
 
 def to_html(exhibit: Table | Chart) -> Markup:
-    """Return a `figure`: a table, or the frame of a chart whose panels plotly draws."""
+    """Return a `figure` element: a table, or the frame of a chart whose panels plotly draws."""
     values: dict[str, Any]
     if isinstance(exhibit, Table):
         values, name = {"t": exhibit, "classes": _classes(exhibit)}, "table.html"
@@ -36,7 +36,7 @@ def to_html(exhibit: Table | Chart) -> Markup:
 def _classes(table: Table) -> list[tuple[str, str]]:
     """Return the classes of each column's head and cells: `n` for numbers, and how text may be broken.
 
-    Short text stays in one line, and long text has room: tables can be pushed sideways.
+    Short text stays on one line, and long text has a minimum width: tables scroll sideways.
     """
     out = []
     for i, (column, is_number) in enumerate(zip(table.columns, numeric_columns(table), strict=True)):
@@ -52,13 +52,13 @@ def _classes(table: Table) -> list[tuple[str, str]]:
 def for_notebook(
     lines: Sequence[str], tables: Sequence[Table], notes: Sequence[str] = (), picture: str = ""
 ) -> str:
-    """Return sentences, tables and a picture in the colors of the page around them, light or dark."""
+    """Return sentences, tables and a picture in the colors of the surrounding page, light or dark."""
     template = environment("seedspread.render").get_template("notebook.html")
     return template.render(lines=lines, tables=tables, notes=notes, picture=picture)
 
 
 def notebook_picture(make: Callable[[], Chart]) -> Markup:
-    """Return a chart for a notebook, or what to install for it; empty if there is too much to draw."""
+    """Return a chart for a notebook, or a line on what to install; empty if the chart cannot be drawn."""
     try:
         from seedspread.render.with_matplotlib import draw  # noqa: PLC0415 - slow, and not in the base
 
@@ -75,7 +75,7 @@ def notebook_picture(make: Callable[[], Chart]) -> Markup:
 
 @cache
 def environment(package: str) -> "Environment":
-    """Return the templates of a package: every value is escaped, tables and charts go through `html`."""
+    """Return a package's templates; they escape every value, and `html` renders tables and charts."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - slow, and only pages need it
 
     templates = Environment(
@@ -84,18 +84,18 @@ def environment(package: str) -> "Environment":
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=_printable,
     )
     templates.filters["html"] = to_html
     return templates
 
 
-def _shown(value: Any) -> Any:
-    """Return text without control characters and turned directions; HTML is left alone."""
+def _printable(value: Any) -> Any:
+    """Remove control characters and changes of direction from text; HTML is left alone."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-# In the order of `Mark.symbol`: plotly's names, and the signs in the legend.
+# By `Mark.marker`: plotly's names of the markers, and their signs in the legend.
 _SYMBOLS = (
     "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-left", "triangle-right",
 )  # fmt: skip
@@ -103,7 +103,7 @@ _GLYPHS = "●■◆▲▼✚◀▶"
 
 
 def panel_values(panel: Panel, height: float = 1.0) -> dict[str, Any]:
-    """Return a panel as a plotly figure; colors of text and lines follow the page's theme there."""
+    """Return a panel as a plotly figure; the page sets the colors of text and axes by its theme."""
     return {
         "data": [_trace(mark, panel) for mark in panel.marks],
         "layout": {
@@ -141,7 +141,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
 
 
 def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
-    # `meta` ties a trace to its entry in the legend, whatever the name holds.
+    # `meta` links a trace to its entry in the legend by the name without escapes.
     common: dict[str, Any] = {"type": "scatter", "name": html.escape(mark.name), "meta": mark.name}
     if mark.kind == "band":
         red, green, blue = (int((mark.color or GREY)[i : i + 2], 16) for i in (1, 3, 5))
@@ -166,7 +166,7 @@ def _trace(mark: Mark, panel: Panel) -> dict[str, Any]:
         return common | hover | {"mode": mode, "line": shape, "marker": marker | {"size": 6}}
     if mark.kind == "interval":
         return common | hover | {"mode": "markers", "marker": marker | {"size": 9}} | _bars(mark, panel.x)
-    # A rim in the page's color, which the page sets, parts a dot from its band and its neighbors.
+    # A rim, which the page draws in its own color, separates a dot from its band and its neighbors.
     return common | hover | {"mode": "markers", "marker": marker | {"size": 9, "line": {"width": 1}}}
 
 
@@ -175,7 +175,7 @@ def _lines(text: str) -> str:
 
 
 def _bars(mark: Mark, axis: Axis) -> dict[str, Any]:
-    """Return error bars; an end that is infinite goes to the edge of the picture."""
+    """Return error bars, cut off at the range of the axis."""
     low, high = axis.range or (-math.inf, math.inf)
     over = [min(h, high) - x for x, h in zip(mark.x, mark.high, strict=True)]
     under = [x - max(lo, low) for x, lo in zip(mark.x, mark.low, strict=True)]
@@ -184,5 +184,5 @@ def _bars(mark: Mark, axis: Axis) -> dict[str, Any]:
 
 
 def _numbers(values: tuple[float, ...] | list[float]) -> list[float | None]:
-    """Round to six digits and leave out what is not finite."""
+    """Round to six digits; values that are not finite become None."""
     return [float(f"{v:.6g}") if math.isfinite(v) else None for v in values]

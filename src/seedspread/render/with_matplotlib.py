@@ -1,4 +1,4 @@
-"""Charts as pictures for a paper: PDF, SVG and PNG by matplotlib, in a column's width."""
+"""Charts as pictures for a paper, one column wide if possible: PDF, SVG and PNG by matplotlib."""
 
 import io
 import math
@@ -35,23 +35,23 @@ except ImportError:
 _MARKERS = "osD^vP<>"
 # Lines in the legend, by kind of mark.
 _LINES: dict[str, Literal["-", "--"]] = {"line": "-", "band": "-", "rule": "--"}
-# Each format, and what it calls the words that go with a picture.
+# Name of the metadata field for the caption, by format.
 _WORDS = {"pdf": "Subject", "svg": "Description", "png": "Description"}
 _NO_DATE: dict[str, dict[str, str | None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-# In inches: a column of a two-column paper, and the text of one with a single column, such as NeurIPS's.
+# In inches: a column of a two-column paper, and the text width of a single-column one, such as NeurIPS's.
 _COLUMN, _PAGE = 3.25, 5.5
 _HEIGHT = 2.5
-# Letters of a row's name beyond which a column is too narrow, and how wide a letter is.
+# Letters of a row name for which a column is too narrow, and the width of a letter in inches.
 _LONG_NAME, _LETTER = 30, 0.062
-# Letters of a title that a panel's height holds.
+# Letters of an axis title that fit a panel's height.
 _Y_TITLE = 24
-# Height of a panel over the whole width: of its axis, and of each of its rows.
+# Height of a wide panel in inches: of its axis, and of each row.
 _ROWS, _ROW = 0.75, 0.19
 _STYLE = mpl.rc_params_from_file(Path(__file__).parent / "paper.mplstyle", use_default_template=False)
 
 
 class Picture(Figure):
-    """A figure that a notebook shows, with or without pyplot."""
+    """A figure that notebooks display, with or without pyplot."""
 
     def _repr_png_(self) -> bytes:
         out = io.BytesIO()
@@ -60,7 +60,7 @@ class Picture(Figure):
 
 
 def save_chart(chart: Chart, *paths: Path) -> None:
-    """Write a picture in the formats of the files' names; the same chart gives the same bytes."""
+    """Write a picture in the formats of the file names; the same chart gives the same bytes."""
     with mpl.rc_context(_STYLE):
         figure = draw(chart)
         for path in paths:
@@ -71,7 +71,7 @@ def save_chart(chart: Chart, *paths: Path) -> None:
 
 
 def write_picture(chart: Chart, path: Path) -> None:
-    """Write one picture where a user asked for it; its format follows from the file's name."""
+    """Write a picture to a file that a user named; its ending decides on the format."""
     check_picture(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def write_picture(chart: Chart, path: Path) -> None:
 
 @mpl.rc_context(_STYLE)
 def draw(chart: Chart) -> Picture:
-    """Return the figure: its panels, two in a row, and one legend for all."""
+    """Return the figure: its panels, two per row, and one legend."""
     rows: list[list[Panel]] = []
     for panel in chart.panels:
         if panel.wide or not rows or rows[-1][0].wide or len(rows[-1]) == 2:
@@ -112,7 +112,7 @@ def draw(chart: Chart) -> Picture:
 
 
 def _broken(text: str, letters: int) -> str:
-    """Break a text into lines of about so many letters; words are left whole."""
+    """Break a text between words into lines of at most this many letters, if its words allow that."""
     return "\n".join(
         part
         for line in plain(text).split("\n")
@@ -131,7 +131,7 @@ def _entry(mark: Mark) -> Line2D:
 
 
 def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
-    """Draw a panel on axes, which may be a user's own, `width` inches wide; long names are broken."""
+    """Draw a panel on axes `width` inches wide, which may be a user's own; long names are broken."""
     line = int(0.8 * width / _LETTER)
     below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int((0.75 if panel.wide else 0.6) * line)
     for axis, room, letters, scale, limits, ticks, label in (
@@ -177,5 +177,5 @@ def _draw_mark(axes: Axes, mark: Mark, axis: Axis) -> None:
         )
         axes.plot(x, y, marker, color=mark.color, markersize=4.5)
     else:
-        is_inside = mark.symbol not in BEYOND  # an arrow stands on the edge
+        is_inside = mark.symbol not in BEYOND  # an arrow is on the edge
         axes.plot(x, y, marker, color=mark.color, markersize=3.5, alpha=0.85, clip_on=is_inside)

@@ -1,6 +1,6 @@
 """The report of a store or a table; it computes no statistic.
 
-`load.py` reads what is reported on (`extension.py`); `exhibits.py` and `layers.py`
-make the figures and tables of its sections; `page.py` words the top of the page and writes it;
-`server.py` keeps it up to date; packages add to it (`extension.py`).
+`load.py` reads a store or a table into the settings of `extension.py`, which also defines what other
+packages may add; `exhibits.py` and `layers.py` make figures and tables; `page.py` makes the page, and
+`server.py` keeps a live one up to date.
 """

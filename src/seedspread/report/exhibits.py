@@ -1,4 +1,4 @@
-"""Figures and tables of the page: runs, ratios, means, with published values beside its own."""
+"""Figures and tables of the page: runs, ratios and means, beside published values if there are any."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ from seedspread.stats.result import Summary
 
 
 def spread_chart(s: Setting) -> Chart | None:
-    """Draw every run, means and ±1 sd bands; beside them the ratios with their intervals."""
+    """Draw every run, means and ±1 sd bands beside the ratios and their intervals; None without runs."""
     if not s.runs:
         return None
     axis = replace(groups_axis([s.group_title(group) for group in s.in_order]), title=s.group)
@@ -82,7 +82,7 @@ def answer_charts(data: ReportData) -> list[Chart]:
     out: list[Chart] = []
     for rows in questions(data):
         drawn = [(s, c) for s, c in rows if c.headline.ratio and c.headline.shown_interval]
-        # Comparisons in which runs fail cannot be judged by a ratio, and stand below the rest.
+        # Comparisons with failing runs cannot be judged by a ratio, and are listed last.
         drawn.sort(key=lambda row: row[1].failures is not None)
         if drawn:
             out.append(_answer_chart(drawn, f"answer-{len(out) + 1}" if out else "answer"))
@@ -138,12 +138,12 @@ def _ratio_words(c: Comparison) -> str:
 
 
 def digits(value: float | None, places: int) -> str:
-    """Return a number with so many places; a dash if there is none."""
+    """Format a number with this many decimals; None is a dash."""
     return "-" if value is None else f"{value:.{places}f}"
 
 
 def columns_beside(names: Sequence[str], *settings: Setting) -> tuple[Column, ...]:
-    """Return columns for the settings' own values and, if there are any, for published ones."""
+    """Return columns for the runs' own values and, if there are any, for published ones."""
     headings = list(dict.fromkeys(s.beside.heading for s in settings if s.beside.name))
     if not headings:
         return tuple(map(Column, names))
@@ -152,13 +152,13 @@ def columns_beside(names: Sequence[str], *settings: Setting) -> tuple[Column, ..
 
 
 def of_setting(s: Setting) -> list[Table | None]:
-    """Return the tables of a setting's own section; with a publication's, in its form."""
-    means = _in_published_form(s) if s.beside.name else [groups(s)]
+    """Return the tables of a setting's section; beside published values, in the publication's layout."""
+    means = _as_published(s) if s.beside.name else [groups(s)]
     return [looks_table(s), *means, per_seed(s)]
 
 
 def groups(s: Setting) -> Table | None:
-    """Return seeds, runs, mean and sd of the setting's groups, by block too if there are some."""
+    """Return seeds, runs, mean and sd of each group, and of each block if there are blocks."""
     if s.audit is None or not s.comparisons:
         return None
     title = s.comparisons[0].title if len(s.comparisons) == 1 else s.name
@@ -167,7 +167,6 @@ def groups(s: Setting) -> Table | None:
 
 
 def looks_table(s: Setting) -> Table | None:
-    """Return the interim looks at what the setting compares."""
     if s.sequential is None:
         return None
     titles = {c.title for c in s.comparisons}
@@ -179,8 +178,8 @@ def looks_table(s: Setting) -> Table | None:
     return replace(table, id=f"{s.id}-looks-table") if table.rows else None
 
 
-def _in_published_form(s: Setting) -> Iterator[Table]:
-    """Yield mean, sd and variance of every cell, if a seed is run in several, and of each group."""
+def _as_published(s: Setting) -> Iterator[Table]:
+    """Yield mean, sd and variance of each group, after those of each cell if seeds are run in several."""
     summaries = {(x.group, x.block): x for c in s.comparisons for x in (*c.cells, *c.pooled)}
     every = sorted(summaries.values(), key=lambda x: (s.in_order.index(x.group), x.block))
     cells, groups = [x for x in every if x.block], [x for x in every if not x.block]
@@ -194,7 +193,7 @@ def _in_published_form(s: Setting) -> Iterator[Table]:
 def _summaries(
     s: Setting, kind: str, title: str, heads: Sequence[str], summaries: Sequence[Summary], note: str
 ) -> Table:
-    """Return n, mean, sd and variance; published ones are named `clamp`, or `clamp/detach`."""
+    """Return n, mean, sd and variance; published values are looked up as `clamp` or `clamp/detach`."""
     unit, shown = s.metric.unit_suffix, s.metric.digits
     rows = []
     for c in summaries:
@@ -209,13 +208,13 @@ def _summaries(
 def _of_setting(
     s: Setting, kind: str, title: str, columns: Sequence[Column], rows: Sequence[tuple[str, ...]], **more: Any
 ) -> Table:
-    """Return a table of one setting, which may follow a published one of that kind."""
+    """Return a table of one setting; it may correspond to a published table of that kind."""
     name, follows = f"{s.id}-{kind}", s.beside.follows(kind)
     return Table(name, f"{title}: {s.name}", tuple(columns), tuple(rows), follows, scale=s.origin, **more)
 
 
 def per_seed(s: Setting) -> Table | None:
-    """Return every run, with published rows beneath one's own."""
+    """Return a row of runs per condition, each with its published row below it."""
     if not s.runs:
         return None
     seeds = sorted({r.seed for r in s.runs}, key=lambda x: (len(x), x))
@@ -243,7 +242,7 @@ def per_seed(s: Setting) -> Table | None:
 
 
 def folders(s: Setting) -> Table | None:
-    """Return a line per run with the name of its folder in the store."""
+    """Return a row per run with the name of its folder in the store."""
     runs = [run for group in s.in_order for run in s.of(group) if run.key]
     rows = tuple((s.condition(r.group, r.block), r.seed, _shown(s, r), r.key) for r in runs)
     columns = tuple(map(Column, ("condition", "seed", s.metric.label, "folder")))
@@ -273,14 +272,14 @@ def ratios_table(data: ReportData) -> Table | None:
     if any(c.headline.looks for _, c in pairs):
         note += "; p and interval account for interim looks"
     columns = (*map(Column, heads), Column("group", "mean ± sd"), Column("baseline", "mean ± sd"))
-    if len({s.id for s, _ in pairs}) == 1:  # a column of one name says nothing
+    if len({s.id for s, _ in pairs}) == 1:  # one name in every row is no information
         columns, rows = columns[1:], [row[1:] for row in rows]
     where = origins([s for s, _ in pairs])
     return Table("ratios", "Variance ratios over seeds", columns, tuple(rows), note=note, scale=where)
 
 
 def parameters(data: ReportData) -> Table | None:
-    """Return the parameters of every setting, and those that a publication prints."""
+    """Return the parameters of every setting beside those that a publication prints."""
     own = {s.name: [_flat(p) for p in s.parameters] for s in data.settings if s.parameters}
     published = {s.name: [_flat(s.published.parameters())] for s in data.settings if s.published}
     names = dict.fromkeys(name for cells in own.values() for cell in cells for name in cell)
@@ -290,7 +289,7 @@ def parameters(data: ReportData) -> Table | None:
 
 
 def _flat(parameters: Any, before: str = "") -> dict[str, str]:
-    """Return parameters by their dotted names; a package's own object has `model_dump` for that."""
+    """Return parameters by dotted name; a package's own object must have `model_dump`."""
     values = parameters.model_dump(mode="json") if hasattr(parameters, "model_dump") else parameters
     if not isinstance(values, Mapping):
         return {before: str(values)}
@@ -299,7 +298,7 @@ def _flat(parameters: Any, before: str = "") -> dict[str, str]:
 
 
 def _listed(settings: Mapping[str, Sequence[Mapping[str, str]]], name: str) -> str:
-    """Return the value that all settings have; otherwise each value with the settings that have it."""
+    """Return the value that all settings share, or each value with its settings."""
     titles: dict[str, list[str]] = {}
     for title, cells in settings.items():
         values = dict.fromkeys(cell.get(name, "-") for cell in cells)
@@ -323,7 +322,7 @@ def runs_by_state(data: ReportData) -> Table | None:
 
 
 def failures(data: ReportData) -> Table | None:
-    """Return the last line of each failed run, by cell and seed; its folder is named by its key."""
+    """Return a row per failed run: cell and seed, the last line of its error, and its folder."""
     rows = {
         key: (state.name or key, s.title, state.message, key)
         for s in data.settings

@@ -1,4 +1,4 @@
-"""What a page is made from, and what packages add to it, found by the name of their runner."""
+"""The content of a page, and the extensions by which packages add to it, found by their runner's name."""
 
 import math
 from collections import Counter
@@ -28,7 +28,7 @@ class Section:
     Attributes:
         id: anchor on the page.
         words: paragraphs; the first is the verdict.
-        folds: what only a thorough reader wants, each under a heading of its own.
+        folds: details for thorough readers, each folded under its own heading.
     """
 
     id: str
@@ -44,11 +44,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Scale:
-    """On what data and at what size runs were made, and how that compares with published runs.
+    """The data and size of runs, and how they compare with published runs.
 
     Attributes:
         remark: how it compares, such as "not the paper's scale".
-        same: whether it is the published scale; None if that cannot be told.
+        same: whether it is the published scale; None if unknown.
     """
 
     data: str = ""
@@ -59,14 +59,14 @@ class Scale:
 
 @dataclass(frozen=True)
 class Published:
-    """Values that a publication prints for a setting, to stand beside its own.
+    """Values that a publication prints for a setting, shown beside the setting's own.
 
-    Kinds are those of tables and charts: factorial, pooled, per-seed, spread, profiles.
+    Kinds of tables and charts: factorial, pooled, per-seed, spread, profiles.
 
     Attributes:
         order: place among the publication's settings.
-        same_question: whether the setting compares what the publication compares; only then do the values
-            stand beside its own.
+        same_question: whether the setting and the publication compare the same groups; if not, its values
+            are not shown.
         heading: heading over its columns.
     """
 
@@ -77,11 +77,11 @@ class Published:
     heading: str = "published"
 
     def follows(self, kind: str) -> str:
-        """Return its table or figure of that kind, `the paper's Table 5`; empty if there is none."""
+        """Return the name of its table or figure of that kind, `the paper's Table 5`, or an empty text."""
         return ""
 
     def values(self, kind: str, methods: Sequence[str], *groups: str) -> list[str]:
-        """Return what it prints of these groups (`clamp`, `clamp/detach`), by method; a dash if nothing."""
+        """Return its printed values for groups (`clamp`, `clamp/detach`) by method; a dash if not printed."""
         return ["-"] * len(methods)
 
     def parameters(self) -> Any:
@@ -89,57 +89,57 @@ class Published:
         return None
 
     def runs(self) -> Mapping[tuple[str, str], Sequence[str]]:
-        """Return every run that it prints, by group and block; under no block those of its first one."""
+        """Return every printed run by group and block; an empty block has the runs of the first one."""
         return {}
 
 
 class Extension:
-    """What a package adds to the page of its runs; every method may be left out."""
+    """A package's additions to the page of its runs; overriding any method is optional."""
 
     def parameters(self, values: Mapping[str, Any]) -> Any:
         """Return a cell's stored parameters as the package's own object, for the other methods."""
         return values
 
     def level(self, factor: str, level: str) -> tuple[str, str]:
-        """Return a factor and its level as people read them."""
+        """Return a factor and its level, named for display."""
         return factor, level
 
     def layers(self, folder: Path, parameters: Any) -> "RunLayers | str | None":
-        """Return what a run recorded by layer, or what is wrong with its files; None if it has no layers.
+        """Return a run's records by layer, or an error message; None if it has no layers.
 
-        By default what its code logged with `seedspread.log(layer=...)`.
+        The default reads what the run's code logged with `seedspread.log(layer=...)`.
         """
         return read_layers(folder)
 
     def published(
         self, cells: Sequence[RecordedCell], audit: AuditSpec | None, metric: str, partial: bool
     ) -> Published | None:
-        """Return published values of a setting of these cells; `partial`: runs saw part of their data."""
+        """Return published values for these cells; `partial` is whether runs saw only part of the data."""
         return None
 
     def scale(self, cells: Sequence[RecordedCell], published: Published | None, partial: bool) -> Scale:
-        """Return on what data and at what size its runs were made."""
+        """Return the data and size of a setting's runs."""
         return Scale()
 
     def further_rates(self, s: "Setting", settings: "Sequence[Setting]") -> dict[str, LayerBand]:
-        """Return further lines of a setting's figure of rates, by their name."""
+        """Return further lines for a setting's figure of rates, by name."""
         return {}
 
     def judged_together(self, settings: "Sequence[Setting]") -> "list[Setting]":
-        """Return settings that answer one question and are judged together, before they are audited."""
+        """Return settings, not audited yet, that answer one question and are judged together."""
         return []
 
     def advice(self, setting: "Setting") -> list[str]:
-        """Return what to do, as the package sees it."""
+        """Return the package's advice on what to do next."""
         return []
 
     def exhibits(self, data: "ReportData") -> dict[str, list[Exhibit | None]]:
-        """Return further tables and charts, by the id of their section."""
+        """Return further tables and charts, by section id."""
         return {}
 
 
 def extension_of(runner: str) -> Extension:
-    """Return what a package adds for that runner's runs; nothing if none does."""
+    """Return the extension for a runner's runs; one that adds nothing if no package has one."""
     if runner not in plugins("reports"):
         return Extension()
     extension: Extension = load_plugin("reports", runner)()
@@ -147,12 +147,12 @@ def extension_of(runner: str) -> Extension:
 
 
 class ReportError(SeedspreadError):
-    """There is nothing to report on, or nowhere to write it."""
+    """There is nothing to report on, or the report cannot be written."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A finished run: its condition, its value in the report's units, and its layers if they were measured.
+    """A finished run: its condition, its value in the report's units, and its layers if measured.
 
     Attributes:
         row: the run as a row of a table to audit.
@@ -170,18 +170,18 @@ class Point:
 
 @dataclass(frozen=True)
 class Setting:
-    """One place where groups are compared: a study, a table, or one level of the factors they are audited by.
+    """A place in which groups are compared: a study, a table, or one level of the factors of `by`.
 
     Attributes:
         title: distinct from that of every other setting of the report.
         name: shorter than the title, without the study if that is clear.
         study: names of the studies that share the setting, joined; empty for a table.
         groups: levels of `group`, the baseline last.
-        block_factors: factors in which a seed is run again.
+        block_factors: factors varied within a seed.
         why: reason why there is no comparison.
-        parameters: those of its cells, as the package of its runner reads them.
-        profiles: `rate` and `gradient` by group, with the final weights.
-        curves: `rate` and `gradient` by group, over training.
+        parameters: the parameters of its cells, as its runner's extension reads them.
+        profiles: `rate` and `gradient` by layer and group, with the final weights.
+        curves: `rate` and `gradient` by layer and group, over training.
         levels: factors and levels that distinguish it from the other settings of its study.
         crashed: a row for each run that ended with an error of its own.
         sequential: stopping rule and interim looks of a sequential study.
@@ -211,7 +211,7 @@ class Setting:
 
     @property
     def in_order(self) -> list[str]:
-        """Return the groups as tables and figures list them: numbers in their order."""
+        """Return the groups in the order of tables and figures: numbers are sorted."""
         return in_order(self.groups)
 
     def group_title(self, group: str) -> str:
@@ -219,14 +219,14 @@ class Setting:
 
     @property
     def block(self) -> str:
-        """Return the factors in which a seed is run again, as a heading."""
+        """Return the factors varied within a seed, as a heading."""
         return ", ".join(self.block_factors)
 
     def block_title(self, block: Levels) -> str:
         return block_name(self.block_factors, block)
 
     def condition(self, group: str, block: Levels) -> str:
-        """`clamp, detach`."""
+        """Return `clamp, detach`."""
         return ", ".join(part for part in (self.group_title(group), self.block_title(block)) if part)
 
     def label(self, run: Point) -> str:
@@ -238,9 +238,9 @@ class Setting:
 
     @property
     def beside(self) -> Published:
-        """Return the published values to print beside the setting's own, if they answer the same question.
+        """Return the published values to show beside the setting's own.
 
-        Otherwise there are none, and what is returned has no name.
+        If they answer another question or there are none, an object without values and name is returned.
         """
         return self.published if self.published and self.published.same_question else Published("", "")
 
@@ -254,7 +254,7 @@ class Setting:
         return sorted(runs, key=lambda r: (r.seed.isdigit() and int(r.seed), r.seed, r.block))
 
     def color(self, group: str) -> str:
-        """Return the color of a group in every figure; the baseline has the first."""
+        """Return the color of a group, the same in every figure; the baseline has the first color."""
         return COLORS[self.groups[::-1].index(group) % len(COLORS)]
 
     @property
@@ -269,12 +269,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class ReportData:
-    """Everything a page is made from.
+    """All data of a page.
 
     Attributes:
-        source: store or table that was read.
+        source: the store or table that was read.
         settings: published ones first, in the publication's order.
-        across: audit of the settings that are judged together.
+        across: audit of the settings judged together.
         problems: files that could not be read.
         provenance: names and values at the foot of the page.
     """
@@ -290,7 +290,7 @@ class ReportData:
 
 
 def origins(settings: Sequence[Setting]) -> str:
-    """Return the line under a table or figure: the data of several settings and, once, their sizes."""
+    """Return the line under a table or figure: the data of the settings, and each size once."""
     data: dict[str, list[str]] = {}
     for scale in (s.scale for s in settings if s.scale.data):
         about = "; ".join(filter(None, (scale.size, scale.remark)))
@@ -300,7 +300,7 @@ def origins(settings: Sequence[Setting]) -> str:
 
 
 def publication_order(s: Setting) -> float:
-    """Return the place of a setting on the page: published ones first; a study keeps its own order."""
+    """Return the sort key of a setting: published ones come first, others keep the order of their study."""
     return s.published.order if s.published and not s.levels else math.inf
 
 
@@ -327,12 +327,12 @@ def questions(data: ReportData) -> list[list[Row]]:
     return list(out.values())
 
 
-# Ids of the page's own parts.
+# Ids of the page's own sections.
 _RESERVED = ("layers", "datasets", "trust", "setup")
 
 
 def _unique(names: list[str], reserved: tuple[str, ...] = ()) -> list[str]:
-    """Number repeated names: on a page, and in a folder, one would hide the other."""
+    """Number repeated names: on a page or in a folder, one would hide the other."""
     out: list[str] = []
     for name in names:
         candidates = (name, *(f"{name}-{number}" for number in range(2, len(names) + len(reserved) + 2)))
@@ -341,11 +341,11 @@ def _unique(names: list[str], reserved: tuple[str, ...] = ()) -> list[str]:
 
 
 def slug(text: str) -> str:
-    """Return a name that can stand in an address and in a file's name."""
+    """Return a name that is safe in a URL and in a file name."""
     kept = "".join(c if c.isalnum() and c.isascii() else "-" for c in text.lower())
     return "-".join(part for part in kept.split("-") if part)[:60] or "setting"
 
 
 def relative(path: Path) -> str:
-    """Return a file's name for a page that others may see: without the folders of this machine."""
+    """Return a file's name without its folders: others may see the page."""
     return path.name or str(path)

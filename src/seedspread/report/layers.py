@@ -1,4 +1,4 @@
-"""Rates and gradient norms by layer: read from runs' folders (no torch), averaged over seeds, and drawn."""
+"""Rates and gradient norms by layer: read from run folders (without torch), averaged over seeds, drawn."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from seedspread.stats.seed_summaries import MeanAndSd, mean_and_sd
 if TYPE_CHECKING:
     from seedspread.report.extension import Point, ReportData, Setting
 
-# More epochs than this cannot be told apart in a picture; every so many-th is kept.
+# More epochs than this cannot be told apart in a picture; longer runs are thinned to this many.
 _EPOCHS_DRAWN = 120
 _RATE = "Clamp activation rate (%)"
 _PER_CENT = 100
@@ -29,18 +29,18 @@ _LOGGED = ("clamp_activation_rate", "gradient_norm")
 
 @dataclass(frozen=True)
 class RunLayers:
-    """What one run recorded of its L layers; an array is empty if not every layer has the quantity.
+    """Records of one run's L layers; an array is empty unless every layer has the quantity.
 
     Attributes:
         rate: `(L,)` clamp activation rates with the final weights.
         gradient: `(L,)` gradient norms with the final weights.
-        epochs: `(E,)`, counted from 1.
-        rates: `(E, L)` over training.
-        gradients: `(E, L)` over training.
-        probes: accuracy, from 0 to 1, of the first probe of each layer that has one.
+        epochs: `(E,)`, starting at 1.
+        rates: `(E, L)` clamp activation rates over training.
+        gradients: `(E, L)` gradient norms over training.
+        probes: accuracy, from 0 to 1, of the first probe of each layer with a probe.
         positive_pairs: ordered pairs of views per batch; NaN if not counted.
-        image_pairs: ordered pairs of different images, likewise; older runs did not count them.
-        clamps: whether rates are of saturation, or only what the margins would cut.
+        image_pairs: ordered pairs of different images per batch; NaN if not counted, as in older runs.
+        clamps: whether rates are of saturation; if not, they are what the margins would cut.
     """
 
     rate: Floats
@@ -57,11 +57,11 @@ class RunLayers:
 def read_layers(
     folder: Path, margins: tuple[float, ...] | None = None, *, clamps: bool = True
 ) -> RunLayers | str | None:
-    """Return a finished run's layers under these margins, or what is wrong with its files.
+    """Return the layers of a finished run, or an error message.
 
-    A run that clamps has its rates counted. In any other the rate is what these margins *would* cut, and
-    follows from the stored similarities. Without margins they are what the run's own code logged; None if
-    it logged no layers.
+    The rates of a run that clamps were counted while it trained. For any other run they are what these
+    margins *would* cut, computed from the stored similarities. Without margins, the layers are those that the
+    run's own code logged, or None if it logged none.
     """
     try:
         return _read(str(folder), margins, clamps, RunFolder(folder).finished_at())
@@ -72,7 +72,7 @@ def read_layers(
 
 @lru_cache(maxsize=20_000)
 def _read(folder: str, margins: tuple[float, ...] | None, clamps: bool, _: int) -> RunLayers | None:
-    """Read a run once, however often the page is made again: a finished run never changes."""
+    """Read a run, cached because a finished run never changes; the last argument is the time it finished."""
     run = RunFolder(Path(folder))
     result = run.result()
     if margins is None:
@@ -99,24 +99,24 @@ def _read(folder: str, margins: tuple[float, ...] | None, clamps: bool, _: int) 
 
 
 def _logged(run: RunFolder, layers: object) -> RunLayers | None:
-    """Return what a run's own code logged; other packages' results may have anything as layers."""
+    """Return the layers that a run's own code logged; None if `layers` is not a list of their numbers."""
     if not isinstance(layers, list) or not all(isinstance(layer, int) for layer in layers):
         return None
     table = run.history(["epoch", "layer", *_LOGGED]).to_pandas().dropna(subset=["layer"])
     table = table.reindex(columns=["epoch", "layer", *_LOGGED])
     grid = table.groupby(["epoch", "layer"])[list(_LOGGED)].last().unstack().sort_index()
     every = np.arange(max(layers) + 1)
-    places, found = _drawn(len(grid)), list[Floats]()
+    places, arrays = _thinned(len(grid)), list[Floats]()
     for name in _LOGGED:
         values = grid[name].reindex(columns=every)
         for measured in (values.ffill().to_numpy()[-1], values.to_numpy()[places]):
-            found.append(measured if np.isfinite(measured).all() else measured[:0])
-    rate, rates, gradient, gradients = found
+            arrays.append(measured if np.isfinite(measured).all() else measured[:0])
+    rate, rates, gradient, gradients = arrays
     return RunLayers(rate, gradient, grid.index.to_numpy()[places], rates, gradients, (), math.nan, math.nan)
 
 
-def _drawn(epochs: int) -> NDArray[np.int64]:
-    """Return the places of the epochs that a picture shows."""
+def _thinned(epochs: int) -> NDArray[np.int64]:
+    """Return the indices of the epochs that a picture shows."""
     return np.unique(np.linspace(0, epochs - 1, min(epochs, _EPOCHS_DRAWN)).round().astype(int))
 
 
@@ -124,7 +124,7 @@ def _history(run: RunFolder, margins: tuple[float, ...]) -> tuple[NDArray[np.int
     """Return epochs `(E,)`, rates and gradient norms `(E, L)`, thinned to what a picture can show."""
     depth = len(margins)
     table = run.history(["epoch", "layer", "clamp_activation_rate", "gradient_norm"])
-    epochs = _drawn(table.num_rows // depth)
+    epochs = _thinned(table.num_rows // depth)
     gradients = table["gradient_norm"].to_numpy().reshape(-1, depth)[epochs]
     rates = table["clamp_activation_rate"].to_numpy().astype(float).reshape(-1, depth)[epochs]
     if np.isnan(rates).all():
@@ -138,7 +138,7 @@ def _history(run: RunFolder, margins: tuple[float, ...]) -> tuple[NDArray[np.int
 class LayerBand(MeanAndSd):
     """Mean and sd over seeds of a quantity of one group: `(L,)` by layer, or `(E, L)` at the epochs `(E,)`.
 
-    `would_be` is whether nothing was clamped, so that rates are what the margins would cut.
+    `would_be` is whether nothing was clamped, so that its rates are what the margins would cut.
     """
 
     would_be: bool = False
@@ -150,9 +150,9 @@ LayerBands = dict[str, dict[str, LayerBand]]
 
 
 def layer_bands(runs: "Sequence[Point]", groups: Sequence[str]) -> tuple[LayerBands, LayerBands]:
-    """Return the bands with the final weights and those over training.
+    """Return the bands with the final weights, and those over training.
 
-    Runs with other layers or epochs than the first of their group are left out.
+    A run whose number of layers or epochs differs from the first run of its group is left out.
     """
     final: LayerBands = {"rate": {}, "gradient": {}}
     training: LayerBands = {"rate": {}, "gradient": {}}
@@ -196,7 +196,7 @@ def charts(data: "ReportData", s: "Setting") -> "list[Chart | None]":
 
 
 def profile_chart(data: "ReportData", s: "Setting") -> Chart | None:
-    """Draw rates, gradient norms and the accuracy of probes by layer, with the final weights."""
+    """Draw rates, gradient norms and probe accuracy by layer, with the final weights; None without any."""
     rates, norms, probes = s.profiles.get("rate", {}), s.profiles.get("gradient", {}), _probe_bands(s)
     lines = [
         _profile_marks(_rate_name(s.group_title(group), p), p, s.color(group), i + 3 * p.would_be, _PER_CENT)
@@ -236,7 +236,7 @@ def profile_chart(data: "ReportData", s: "Setting") -> Chart | None:
 
 
 def _probe_bands(s: "Setting") -> dict[str, LayerBand]:
-    """Return the accuracy of a linear probe on each layer's features by group, if every layer has one."""
+    """Return the accuracy of linear probes by layer, for each group in which every run has several."""
     out = {}
     for group in s.groups:
         probed = [(r.seed, np.array(r.layers.probes)) for r in s.of(group) if r.layers]
@@ -259,9 +259,10 @@ def _marks(
     name: str, x: Sequence[float], mean: Floats, sd: Floats | None, labels: Iterable[str], color: str,
     symbol: int, *, positive: bool,
 ) -> list[Mark]:  # fmt: skip
-    """Return a line and its band of ±1 sd.
+    """Return a line, and its band of ±1 sd if there is an sd.
 
-    A norm is positive: its band ends at a tenth of the mean, on a logarithmic axis. A share ends at 100%.
+    The band of a positive quantity, on a logarithmic axis, ends at a tenth of the mean. That of a percentage
+    ends at 0 and 100.
     """
     at, ys = floats(x), floats(mean)
     line = Mark("line", name, at, ys, labels=tuple(labels), color=color, symbol=symbol, legend=True)
@@ -279,7 +280,7 @@ def _profile_marks(name: str, p: LayerBand, color: str, symbol: int, times: floa
 
 
 def _in_words(panels: Sequence[Panel]) -> str:
-    """Return where each line begins and ends, for a reader who cannot see it."""
+    """Return the ends of each line in words, for a reader who cannot see the figure."""
     return "; ".join(
         f"{panel.title}, {m.name}: {m.y[0]:.3g} at {at} {m.x[0]:g}, {m.y[-1]:.3g} at {at} {m.x[-1]:g}"
         for panel, at in ((panel, panel.x.title.lower()) for panel in panels)
@@ -289,11 +290,11 @@ def _in_words(panels: Sequence[Panel]) -> str:
 
 
 def _curve_chart(s: "Setting", quantity: str, curves: Mapping[str, LayerBand]) -> Chart:
-    """Draw rates, or gradient norms, over training: a line per layer, with the band over seeds."""
+    """Draw rates or gradient norms over training: a line and a band over seeds per layer."""
     rate = quantity == "rate"
     times = _PER_CENT if rate else 1
     marks = {group: _curve_marks(c, times) for group, c in curves.items()}
-    # One scale for all panels, so that they can be compared by eye.
+    # All panels share a scale, so that they can be compared by eye.
     axis = Axis(_RATE, range=(0, 102)) if rate else _norm_axis(list(marks.values()))
     names = {
         group: _rate_name(s.group_title(group), c) if rate else s.group_title(group)

@@ -1,4 +1,4 @@
-"""What a page is made from, read from a store or from a table with one row per run."""
+"""Read the data of a page from a store, or from a table with one row per run."""
 
 import math
 import shlex
@@ -41,7 +41,7 @@ from seedspread.tables.from_store import crashed_rows, read_runs, shared_runs
 from seedspread.tables.question import Rows, TableError
 from seedspread.version import __version__
 
-# Settings before they are audited, by the levels of the factors that their study is audited by.
+# Settings of a study before the audit, by the levels of the factors of its `by`.
 _Drafts = dict[Levels, Setting]
 _SAME_RUNS = "its groups are the same runs: what is compared makes no difference to this way of training"
 
@@ -57,7 +57,7 @@ def load_table(
     better: Better | None = None,
     **rows: Unpack[Rows],
 ) -> ReportData:
-    """Return a setting for each level of `by`; the report lacks what a table does not contain."""
+    """Return a setting for each level of `by`; whatever the table does not contain is left out."""
     rows["command"] = "report"
     result = audit(source, value, group, baseline, block, seed, by, better=better, **rows)
     if len(result.comparisons) > MOST_PAIRS:
@@ -110,9 +110,10 @@ def load_store(
     value: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> ReportData:
-    """Return everything a store holds; what is missing is reported, and is no error.
+    """Return the results of a store; missing runs and unreadable files are reported, and are no error.
 
-    By default of the studies that it records, each by its own metric. `tell` hears of every step.
+    By default, all its recorded studies are read, each with its own metrics. `tell` is called with a line
+    before every step.
     """
     require_extra("report", "a report")
     if not path.is_dir():
@@ -182,7 +183,7 @@ def _relative_to(store: Path, line: str) -> str:
 def _studies(store: Store, requested: Iterable[RecordedStudy]) -> tuple[list[RecordedStudy], list[str]]:
     """Return the studies to report on, and a line on each record that cannot be read.
 
-    The parameters of their cells are as the package of their runner reads them.
+    The extension of a study's runner reads the parameters of its cells.
     """
     studies, problems = list(requested), list[str]()
     if not studies:
@@ -208,7 +209,7 @@ def strata(spec: AuditSpec | None) -> tuple[str, ...]:
 
 
 def levels_compared(cells: Sequence[RecordedCell], spec: AuditSpec | None) -> tuple[str, ...]:
-    """Return what is compared, the baseline last."""
+    """Return the levels to compare, the baseline last."""
     if spec is None:
         return tuple(dict.fromkeys(cell.title for cell in cells))
     there = dict.fromkeys(level_name(cell.levels[spec.group]) for cell in cells)
@@ -232,12 +233,12 @@ def _stratum(study: RecordedStudy, levels: Mapping[str, Any]) -> Levels:
 def _finished(
     store: Store, study: RecordedStudy, extension: Extension, name: str, problems: list[str]
 ) -> tuple[list[Point], Metric, str]:
-    """Return the finished runs, the metric as people read it, and an error message if no run has it."""
+    """Return the finished runs, the metric for display, and an error message if no run has it."""
     read, unread = read_runs(store, [study], [name])
     problems += unread
     states, judged = store.states(study.keys), frozenset(study.at_last_look.keys)
     runs = [(run, run.row([name])) for run in read if states[run.key].state in FINISHED]
-    # The unit follows from all values together; people read shares in per cent.
+    # The unit is inferred from all values together; shares are displayed in percent.
     values = np.array([row[name] for _, row in runs if math.isfinite(row.get(name, math.nan))])
     declared = {metric.name: metric for metric in study.metrics}
     metric, factor = (declared.get(name) or metric_of(name, values)).for_display
@@ -273,7 +274,7 @@ def _finished(
 def _drafts(
     store: Store, study: RecordedStudy, extension: Extension, metric: Metric, runs: list[Point], alone: bool
 ) -> _Drafts:
-    """Return the settings of a study by one of its metrics."""
+    """Return the settings of a study for one of its metrics, not audited yet."""
     spec, crashed = study.audit, crashed_rows(store, study.at_last_look)
     states = {
         key: replace(state, message=_relative_to(store.path, state.message))
@@ -313,7 +314,7 @@ def _drafts(
             states={key: state for cell in cells for key, state in cell.named(states).items()},
             levels=levels,
             crashed=tuple(row for row in crashed if _stratum(study, row) == stratum) if spec else (),
-            # the interim looks are at the first metric
+            # interim looks are taken at the first metric only
             sequential=study.sequential if spec and metric.name == spec.values[0] else None,
         )
     return out
@@ -322,7 +323,7 @@ def _drafts(
 def _audited(
     study: RecordedStudy, drafts: _Drafts, lacking: str, judged: Mapping[int, Comparison]
 ) -> Iterator[Setting]:
-    """Audit the settings; `judged` has the comparisons of those that are judged together with others."""
+    """Audit the settings; `judged` has the comparisons of settings that are judged together."""
     together = {stratum: judged[id(s)] for stratum, s in drafts.items() if id(s) in judged}
     result = _audit(study, list(drafts.values()), lacking, together)
     for stratum, s in drafts.items():
@@ -337,7 +338,7 @@ def _audited(
 def _audit(
     study: RecordedStudy, settings: list[Setting], lacking: str, judged: Mapping[Levels, Comparison]
 ) -> "AuditResult | str":
-    """Return the audit, or why there is none."""
+    """Return the audit, or the reason why there is none."""
     spec, metric = study.audit, settings[0].metric
     if spec is None:
         return "the study names no comparison, so there is no audit"
@@ -356,9 +357,9 @@ def _audit(
 def _judge_together(
     drafts: list[Setting], extensions: Iterable[Extension]
 ) -> tuple[AuditResult | None, dict[int, Comparison]]:
-    """Audit settings that answer one question together, a stratum each; return comparisons by object id.
+    """Audit settings that answer one question together, each a stratum; return comparisons by object id.
 
-    A setting whose runs fail has no ratio to adjust or to pool, and is judged by itself.
+    A setting with failing runs has no ratio to adjust or to pool, and is judged by itself.
     """
     candidates = sorted((s for s in drafts if not s.why), key=publication_order)
     while True:
@@ -390,7 +391,7 @@ def _dataset(s: Setting) -> str:
 
 
 def _provenance(store: Store, studies: list[RecordedStudy]) -> tuple[tuple[str, str], ...]:
-    """Return the facts at the foot of the page: with what, on what and when its runs were made."""
+    """Return the facts at the foot of the page: the software, machine, data and time of its runs."""
     seen: dict[str, Counter[str]] = {}
     for key in dict.fromkeys(key for study in studies for key in study.keys):
         for name, value in _facts(store.folder(key)):

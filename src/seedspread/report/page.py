@@ -1,4 +1,4 @@
-"""The page: its top in words, its sections, the one file that opens offline, and its parts for a paper."""
+"""The page, one file that opens offline: its answer, its sections, and its tables and figures for a paper."""
 
 import base64
 import gzip
@@ -39,15 +39,15 @@ from seedspread.report.extension import Exhibit, ReportData, ReportError, Row, S
 from seedspread.runs.store import FINISHED
 
 _PACKAGE = "seedspread.report"
-# Nothing may be fetched, from anywhere; the live page asks its own server only. No script runs but the page's
-# two, by their hashes. Styles cannot be named so: plotly makes rules and matplotlib's SVG has attributes.
+# Nothing may be fetched, except by a live page from its own server. No script runs but the page's two, named
+# by their hashes. Styles cannot be named by hash: plotly makes rules and matplotlib's SVG has attributes.
 _POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
     "font-src data:; connect-src {connect}; base-uri 'none'; form-action 'none'"
 )
 
 
-# Ratios of one setting that are drawn beside its runs on the first screen.
+# At most this many ratios of one setting are drawn beside its runs on the first screen.
 _MOST_BESIDE = 16
 
 
@@ -99,7 +99,7 @@ def _caveats(data: ReportData) -> Iterator[str]:
 
 
 def _first_screen(data: ReportData, pairs: list[Row]) -> list[Exhibit | None]:
-    """Return the runs of one setting beside its ratios, and means and sds; of several the ratios."""
+    """Return the runs and ratios of a single setting with its means and sds; of several, only the ratios."""
     if len(data.settings) == 1 and len(pairs) <= _MOST_BESIDE:
         (s,) = data.settings
         return [
@@ -110,7 +110,7 @@ def _first_screen(data: ReportData, pairs: list[Row]) -> list[Exhibit | None]:
 
 
 def _counted(pairs: list[Row]) -> Sequence[tuple[str, str]]:
-    """Return how many comparisons have which verdict, with the names of a few."""
+    """Return the number of comparisons with each verdict, and the names of a few."""
     audits = [s.audit for s, _ in pairs]
     if audits and audits[0] is not None and all(audit is audits[0] for audit in audits):
         return counted(audits[0])
@@ -121,16 +121,16 @@ def _counted(pairs: list[Row]) -> Sequence[tuple[str, str]]:
 
 
 def sections(data: ReportData, shown: Set[str] = frozenset(), *, alone: bool = False) -> list[Section]:
-    """Return all sections, in order, without the exhibits that are `shown` above them; no empty ones.
+    """Return all sections in order, without empty ones.
 
     Args:
-        data: what the page is made from.
-        shown: ids of exhibits of the first screen.
-        alone: whether there is one comparison, whose verdict is there too.
+        data: the data of the page.
+        shown: ids of exhibits on the first screen, which are not repeated.
+        alone: whether there is a single comparison, whose verdict is on the first screen too.
     """
-    profiles = (Section(s.id, s.name, exhibits=_shown(layers.charts(data, s))) for s in data.settings)
-    parameters = Section("parameters", "Every parameter", exhibits=_shown([exhibits.parameters(data)]))
-    planned = _shown([exhibits.runs_by_state(data), exhibits.failures(data)])
+    profiles = (Section(s.id, s.name, exhibits=_available(layers.charts(data, s))) for s in data.settings)
+    parameters = Section("parameters", "Every parameter", exhibits=_available([exhibits.parameters(data)]))
+    planned = _available([exhibits.runs_by_state(data), exhibits.failures(data)])
     out = [
         *(_about_setting(s, alone, len(data.settings) == 1) for s in data.settings),
         Section("layers", "Saturation and gradients", folds=tuple(fold for fold in profiles if fold.all)),
@@ -139,20 +139,20 @@ def sections(data: ReportData, shown: Set[str] = frozenset(), *, alone: bool = F
     ]
     for extension in data.extensions:
         further = extension.exhibits(data)
-        out = [replace(s, exhibits=(*s.exhibits, *_shown(further.get(s.id, ())))) for s in out]
+        out = [replace(s, exhibits=(*s.exhibits, *_available(further.get(s.id, ())))) for s in out]
     out = [replace(s, exhibits=tuple(e for e in s.exhibits if e.id not in shown)) for s in out]
     return [s for s in out if s.words or s.all]
 
 
-def _shown(exhibits: Iterable[Exhibit | None]) -> tuple[Exhibit, ...]:
-    """Drop exhibits that could not be made, and columns of a publication that are empty."""
+def _available(exhibits: Iterable[Exhibit | None]) -> tuple[Exhibit, ...]:
+    """Drop exhibits that could not be made, and empty columns of published values."""
     return tuple(
         without_empty(e, only_groups=True) if isinstance(e, Table) else e for e in exhibits if e is not None
     )
 
 
 def _averages(data: ReportData) -> Iterator[Table]:
-    """Yield the mean ratio over the settings that were audited together."""
+    """Yield the mean ratio over settings that were audited together."""
     audits = {id(audit): audit for audit in (data.across, *(s.audit for s in data.settings)) if audit}
     for number, audit in enumerate((audit for audit in audits.values() if audit.forests), 1):
         ending = f"-{number}" if number > 1 else ""
@@ -175,13 +175,13 @@ def _about_setting(s: Setting, alone: bool, only: bool) -> Section:
     why += [line for c in s.comparisons for line in explanations(c)]
     folds = (
         Section(s.id, "Every test, why it was used and what it assumes", tuple(why), tuple(_audit_tables(s))),
-        Section(s.id, "The folder of each run", exhibits=_shown([exhibits.folders(s)])),
+        Section(s.id, "The folder of each run", exhibits=_available([exhibits.folders(s)])),
     )
     return Section(
         s.id,
         "Every run and test" if only else s.title,
         tuple(words),
-        _shown([exhibits.spread_chart(s), *exhibits.of_setting(s)]),
+        _available([exhibits.spread_chart(s), *exhibits.of_setting(s)]),
         tuple(fold for fold in folds if fold.all),
     )
 
@@ -196,15 +196,15 @@ def _audit_tables(s: Setting) -> Iterator[Table]:
 
 
 class Report:
-    """A report with all its parts: the page, and its tables and figures for a paper.
+    """A report: the page, and its tables and figures for a paper.
 
     Attributes:
         answer: the verdict and its numbers, as a title.
-        about: what was compared, by what, over how many seeds and runs.
-        beside: lines with their labels: means, power and cautions of one comparison; counts of many verdicts.
+        about: what was compared, with the number of seeds and runs.
+        beside: labeled lines: means, power and cautions of one comparison, or counts of many verdicts.
         verdicts: title and verdict of each comparison.
         advice: what to do next.
-        caveats: what is missing, or wrong with files.
+        caveats: missing runs, and problems with files.
         first: figures and tables of the first screen.
     """
 
@@ -231,7 +231,7 @@ class Report:
         self.tables = [e for e in every if isinstance(e, Table)]
 
     def page(self, version: str = "") -> str:
-        """Return the whole page; with a version it is a live one that asks its server for a newer one."""
+        """Return the whole page; with a version, a live page that asks its server for newer ones."""
         values = {
             "version": version,
             "report": self,
@@ -239,9 +239,9 @@ class Report:
             "origin": origins(self.data.settings),
             "live": bool(version),
             "policy": Markup(content_policy(live=bool(version))),  # noqa: S704 - ours
-            "style": _own("report.css"),
-            "script": _own("report.js"),
-            "plotly": _plotly(),
+            "style": _template("report.css"),
+            "script": _template("report.js"),
+            "plotly": _packed_plotly(),
         }
         return environment(_PACKAGE).get_template("page.html").render(**values)
 
@@ -249,13 +249,13 @@ class Report:
         return f"<Report: {len(self.tables)} tables, {len(self.charts)} figures>"
 
     def _repr_html_(self) -> str:
-        """Return the answer and its picture; the page has the rest."""
+        """Return the answer and its picture for a notebook; the rest is on the page."""
         rest = f"The page has {len(self.tables)} tables and {len(self.charts)} figures."
         picture = notebook_picture(lambda: self.charts[0]) if self.charts else ""
         return for_notebook([self.answer, self.about, *self.advice], [], [rest], picture)
 
     def _json(self) -> Markup:
-        """Return figures and copies of tables as JSON in which no tag can begin or end."""
+        """Return figures and the text forms of tables as JSON in which no tag can begin or end."""
         values = {
             "charts": {
                 c.id: {"panels": [panel_values(p, c.height) for p in c.panels], "csv": chart_csv(c)}
@@ -272,22 +272,22 @@ class Report:
 
 @cache
 def content_policy(live: bool) -> str:
-    """Return the page's Content-Security-Policy: what a browser may do with it."""
+    """Return the page's Content-Security-Policy: what a browser may load and run."""
     from plotly.offline import get_plotlyjs  # noqa: PLC0415 - slow, and only a page needs it
 
-    digests = [hashlib.sha256(text.encode()).digest() for text in (_own("report.js"), get_plotlyjs())]
+    digests = [hashlib.sha256(text.encode()).digest() for text in (_template("report.js"), get_plotlyjs())]
     scripts = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return _POLICY.format(scripts=scripts, connect="'self'" if live else "'none'")
 
 
 @cache
-def _own(name: str) -> Markup:
+def _template(name: str) -> Markup:
     return Markup((files(_PACKAGE) / "templates" / name).read_text())  # noqa: S704 - ours
 
 
 @cache
-def _plotly() -> Markup:
-    """Return plotly.js, compressed: it is most of the page, and three quarters of it are saved."""
+def _packed_plotly() -> Markup:
+    """Return plotly.js, compressed to a quarter, as it is most of the page."""
     from plotly.offline import get_plotlyjs  # noqa: PLC0415 - slow, and only a page needs it
 
     packed = gzip.compress(get_plotlyjs().encode(), compresslevel=9, mtime=0)
@@ -295,14 +295,14 @@ def _plotly() -> Markup:
 
 
 def check_page(path: Path | None) -> None:
-    """Check the file name before anything is computed."""
+    """Refuse a file name that does not end in .html, before anything is computed."""
     if path is not None and path.suffix.lower() not in (".html", ".htm"):
         raise ReportError(f"the page {path} must end in .html")
 
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Make the folder of a file; an error of the file system is one line."""
+    """Make the folder of a file; raise a one-line `ReportError` for any error of the file system."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
@@ -311,12 +311,12 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def write_page(report: Report, path: "Path | str") -> None:
-    """Write the page, whole or not at all."""
+    """Write the page to a file, which appears whole or not at all."""
     _write(Path(path), report.page())
 
 
 def write_figures(report: Report, folder: Path, tell: Callable[[str], None]) -> list[Path]:
-    """Write every figure as PDF and PNG, and their captions."""
+    """Write every figure as PDF and PNG, and their captions; return the files."""
     from seedspread.render.with_matplotlib import save_chart  # noqa: PLC0415 - slow, and not in the base
 
     out: list[Path] = []
@@ -331,7 +331,7 @@ def write_figures(report: Report, folder: Path, tell: Callable[[str], None]) -> 
 
 
 def write_tables(report: Report, folder: Path) -> list[Path]:
-    """Write every table as LaTeX and CSV."""
+    """Write every table as LaTeX and CSV; return the files."""
     return [
         _write(folder / f"{table.id}.{ending}", form(table))
         for table in report.tables

@@ -1,4 +1,4 @@
-"""The live page: a small server for one reader, with the report and the runs that are under way."""
+"""The live page: a small server of the report and the runs under way, for one reader."""
 
 import hashlib
 import io
@@ -40,10 +40,11 @@ class ServeError(SeedspreadError):
 
 
 class Rarely(Generic[T]):
-    """A value that is made again at most once a second, and less often if that takes long.
+    """A value that is made again at most once a second, and less often if making it takes long.
 
     Args:
-        pause: the next time comes after so many times as long as this one took.
+        make: makes the value.
+        pause: minimum time between two calls of `make`, in multiples of how long the first one took.
     """
 
     def __init__(self, make: Callable[[], T], pause: float) -> None:
@@ -61,9 +62,9 @@ class Rarely(Generic[T]):
 
 
 def under_way(store: Store, studies: Sequence[RecordedStudy] = ()) -> str:
-    """Return the runs under way as a part of the page; nothing if there are none.
+    """Return the runs under way as HTML, an empty text if there are none.
 
-    The time left is that of `studies`; by default of those with a run under way.
+    The time left is that of `studies`, by default of those with a run under way.
     """
     running = {state.key: state.heartbeat for state in store.running()}
     beats = {key: beat for key, beat in running.items() if beat is not None}
@@ -84,9 +85,9 @@ def under_way(store: Store, studies: Sequence[RecordedStudy] = ()) -> str:
 
 
 def signature(store: Path) -> str:
-    """Return what changes whenever a run begins, ends or fails, or a study is added; reads no file.
+    """Return a digest that changes whenever a run begins, ends or fails, or a study is added; reads no file.
 
-    While runs are at work it also changes every minute: one that dies makes no mark in the store.
+    It also changes every minute while runs are at work, since a run that dies leaves no mark in the store.
     """
     marks, at_work = store_marks(store)
     minute = [str(time.time() // _MINUTE)] if at_work else []
@@ -95,7 +96,7 @@ def signature(store: Path) -> str:
 
 @dataclass(frozen=True)
 class Edition:
-    """The page as it is given out; `state` is `live: 13 of 36 runs done`, or what went wrong."""
+    """The page as served; `state` is `live: 13 of 36 runs done` or an error message."""
 
     version: str
     page: str
@@ -103,7 +104,7 @@ class Edition:
 
 
 class LiveReport:
-    """Makes the report again when it is asked for and its store has changed; a fault keeps the old one.
+    """Makes the report again if requested after a change of its store; keeps the old one after an error.
 
     Attributes:
         edition: returns the newest edition.
@@ -114,18 +115,18 @@ class LiveReport:
         self, make: Callable[[], Report], look: Callable[[], str], under_way: Callable[[], str] = lambda: ""
     ) -> None:
         self._make, self._seen = make, ""
-        # A look at a large store takes long, and making its page much longer.
+        # Listing a large store takes long, and making its page much longer.
         self.under_way = Rarely(under_way, pause=25)
         self._signature = Rarely(look, pause=25)
         self._newest = self._edition(self._signature())
-        self.edition = Rarely(self._brought_up_to_date, pause=2)
+        self.edition = Rarely(self._refreshed, pause=2)
 
     def _edition(self, seen: str) -> Edition:
         self._seen = seen
         report = self._make()
         return Edition(seen, report.page(seen), f"live: {_progress(report)}")
 
-    def _brought_up_to_date(self) -> Edition:
+    def _refreshed(self) -> Edition:
         seen = self._signature()
         if seen != self._seen:
             try:
@@ -154,7 +155,7 @@ def make_server(live: LiveReport, host: str, port: int) -> "ReportServer":
 
 
 class ReportServer(ThreadingHTTPServer):
-    """Serves one report to a few connections at a time, to this machine only if that is where it listens."""
+    """Serves one report to a few connections at a time; `only_local`: only this machine can connect."""
 
     daemon_threads = True
 
@@ -162,7 +163,7 @@ class ReportServer(ThreadingHTTPServer):
         self.live = live
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        # If a name has both, the IPv4 address.
+        # Prefer IPv4 if a name has both kinds of address.
         family, *_, address = min(addresses, key=lambda one: one[0] != socket.AF_INET)
         self.address_family = family
         super().__init__(address, _Handler)  # type: ignore[arg-type]
@@ -170,12 +171,12 @@ class ReportServer(ThreadingHTTPServer):
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}/"
 
     def server_bind(self) -> None:
-        """Bind, and ask no name server what this machine is called."""
+        """Bind without asking a name server for this machine's name."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, or hang up while too many are being answered."""
+        """Answer in a thread, or close the connection if too many are open."""
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -200,7 +201,7 @@ def is_loopback(name: str) -> bool:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Three addresses, all read-only: the page, the runs under way, and what has changed."""
+    """Serves three read-only addresses: the page, the runs under way, and the version of the page."""
 
     server: ReportServer
     server_version = "seedspread"
@@ -208,17 +209,17 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _SEND_SECONDS
 
     def handle_one_request(self) -> None:
-        """Read a request that is short and comes in time, and answer it."""
-        with suppress(OSError):  # the reader has gone, or takes too long
+        """Read and answer a request, unless it is too long or too slow."""
+        with suppress(OSError):  # the reader has disconnected, or is too slow
             if head := self._head():
                 self.rfile = io.BufferedReader(io.BytesIO(head))
                 super().handle_one_request()
         self.close_connection = True
 
     def _head(self) -> bytes:
-        """All that is read of a request; empty if it is too long. `TimeoutError` if it is too slow.
+        """Return the head of a request, empty if it is too long; raise `TimeoutError` if it is too slow.
 
-        The time is for all of it: a byte now and then would hold a connection for ever.
+        The time limit is for the whole head: a byte now and then would hold a connection forever.
         """
         head, deadline = b"", time.monotonic() + _REQUEST_SECONDS
         while b"\r\n\r\n" not in head and b"\n\n" not in head:
@@ -248,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - the library's name
 
     def _is_for_us(self) -> bool:
-        """Refuse a page elsewhere that points its own name at this machine."""
+        """Return whether the request names this server: a foreign page may point its name at this machine."""
         try:
             host = urlsplit(f"//{self.headers.get('Host', '')}")
             return not self.server.only_local or (
@@ -276,4 +277,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Print nothing: a line every two seconds helps nobody."""
+        """Print nothing: the page sends a request every two seconds."""

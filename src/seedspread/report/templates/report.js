@@ -4,9 +4,9 @@
   let data = {};
   let plotlyReady = null;
   let watcher = null;
-  let kept = {};  // what a reader has done to figures and tables, by id, for when the page changes in place
+  let kept = {};  // state that the reader gave figures and tables, by id; restored after the page changes in place
 
-  /* plotly.js lies in the page, packed. */
+  /* The page contains plotly.js, compressed. */
   function loadPlotly() {
     plotlyReady ??= (async () => {
       const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (c) => c.charCodeAt(0));
@@ -18,7 +18,7 @@
     return plotlyReady;
   }
 
-  /* Colors of the page, for figures. */
+  /* Give figures the colors of the page. */
   function themed(layout) {
     const style = getComputedStyle(document.body);
     const of = (name) => style.getPropertyValue(name).trim();
@@ -35,12 +35,12 @@
     };
   }
 
-  /* Names of rows that leave too little room stand above them, not beside; names under an axis may turn. */
+  /* Long row names are put above their rows instead of beside them; long names under an axis are broken or rotated. */
   function fitted(layout, width) {
     const longest = (axis) => Math.max(0, ...(axis.ticktext ?? []).flatMap((name) => name.split("<br>")).map((line) => line.length));
     const { xaxis, yaxis } = layout;
     const above = longest(yaxis) > 9 && (width < 430 || longest(yaxis) * 7 > width / 2);
-    /* In lines, if a name fits below its mark so; else names are turned. */
+    /* Names are broken into lines if they fit below their marks, and rotated otherwise. */
     const letters = (width - 60) / (xaxis.ticktext?.length ?? 1) / 7;
     const many = (xaxis.ticktext ?? []).join("  ").length * 7 > width - 60 || longest(xaxis) > letters;
     const broken = (text) => text.split(" ").reduce((lines, word) => {
@@ -65,14 +65,14 @@
     displaylogo: false, responsive: true, displayModeBar: "hover",
     modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
-  /* A condition is a name: of a button, and of traces in every panel. */
+  /* A condition has one name for its button and its traces in every panel. */
   function show(figure) {
     const buttons = [...figure.querySelectorAll(".legend button")];
     for (const button of buttons) {
       button.setAttribute("aria-pressed", String(!figure.hiddenNames.has(button.dataset.name)));
       button.classList.toggle("alone", figure.alone === button.dataset.name);
     }
-    /* The entries that a trace belongs to: its own, or, of a group's mean and band, those of all its cells. */
+    /* Legend entries of a trace: its own, or, for a group's mean and band, those of all the group's cells. */
     const entries = (trace) => buttons.map((b) => b.dataset.name)
       .filter((name) => name === trace.meta || (trace.meta && name.startsWith(trace.meta + ", ")));
     for (const panel of figure.querySelectorAll(".panel")) {
@@ -108,7 +108,7 @@
     figure.alone = kept[figure.id]?.alone ?? null;
   }
 
-  /* Some colors have another of their kind for a dark page. */
+  /* Some colors have a counterpart for dark pages. */
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
   function tinted(traces, dark) {
     const of = (color) => (dark && data.dark[color]) || color;
@@ -176,7 +176,7 @@
     charts().forEach((figure) => watcher.observe(figure));
   }
 
-  /* Colors and widths; without a width, a panel is as wide as its place. */
+  /* Apply colors and widths; without a width, a panel is as wide as its place. */
   function retheme(width) {
     for (const figure of charts()) {
       if (figure.dataset.drawn !== "yes") continue;
@@ -199,7 +199,7 @@
 
   async function drawAll() { await Promise.all(charts().map(draw)); }
 
-  /* On paper stand all figures, in black on white and as wide as a page allows; folds are open, except long lists. */
+  /* Print all figures in black on white and as wide as a page allows; open all folds except long lists. */
   const isPrinted = (fold) => fold.matches(":is(.setting, :has(figure.chart), :not(:has(figure.long, .tests li:nth-child(31))))");
   let themeBefore;
   addEventListener("beforeprint", () => {
@@ -234,7 +234,7 @@
     const column = [...head.parentNode.children].indexOf(head);
     table.querySelectorAll("th[aria-sort]").forEach((th) => th.removeAttribute("aria-sort"));
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
-    /* The paper's row stays under the one that it belongs to. */
+    /* A published row stays below the row that it belongs to. */
     const rows = [];
     for (const row of table.tBodies[0].rows) {
       if (row.classList.contains("muted") && rows.length) rows.at(-1).push(row);
@@ -264,7 +264,7 @@
     }
     button.dataset.label ??= button.textContent;
     button.textContent = "copied";
-    document.querySelector(".said").textContent = "copied";
+    document.querySelector(".announced").textContent = "copied";
     clearTimeout(button.timer);
     button.timer = setTimeout(() => { button.textContent = button.dataset.label; }, 1500);
   }
@@ -292,13 +292,13 @@
     if (button) isolate(button.closest("figure"), button.dataset.name);
   });
 
-  /* What a link leads to may be folded away. */
+  /* Open the folds around a link's target. */
   document.addEventListener("click", (event) => {
     const place = document.getElementById(event.target.closest("a[href^='#']")?.getAttribute("href").slice(1) ?? "");
     for (let fold = place?.querySelector(":scope > details.setting") ?? place?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   });
 
-  /* Where the reader is, in the contents. */
+  /* Mark the reader's place in the contents. */
   function markPlace() {
     const links = [...document.querySelectorAll("nav a")];
     const line = innerHeight / 3;
@@ -327,7 +327,7 @@
     }
     return out;
   }
-  /* Columns may have come in between: the one of the same name, and of several the one in its place. */
+  /* Columns may have been added: sort by the one with the same name, of several by the one at the same place. */
   function sortAsBefore() {
     for (const figure of document.querySelectorAll("figure.table")) {
       const before = kept[figure.id];
@@ -338,7 +338,7 @@
     }
   }
 
-  /* The keyboard stays where it is when what it is on is replaced; figures have no buttons of their own yet. */
+  /* Keep the keyboard focus when its element is replaced; new figures have no modebar buttons yet. */
   function focusKept() {
     const all = (id) => [...(document.getElementById(id)?.querySelectorAll("a, button:not(.modebar-btn), summary, [tabindex]") ?? [])];
     const id = document.activeElement.closest("[id]")?.id;
@@ -346,7 +346,7 @@
     return () => all(id)[place]?.focus({ preventScroll: true });
   }
 
-  /* A live page asks its server whether anything has ended, and changes in place. */
+  /* A live page asks its server for changes, and is updated in place. */
   async function follow() {
     const sign = document.querySelector(".live");
     for (;;) {
@@ -374,7 +374,7 @@
     }
   }
 
-  /* Runs under way come more often than the rest of the page, which is made anew for each that has ended. */
+  /* Runs under way are updated more often than the rest of the page, which changes only when a run ends. */
   async function followRuns() {
     const place = document.getElementById("under-way");
     let last = "";
@@ -390,7 +390,7 @@
           place.querySelector(".scroll")?.scrollTo(x ?? 0, y ?? 0);
           refocus();
         }
-      } catch { /* the sign above says that the server is gone */ }
+      } catch { /* follow() shows that the server is gone */ }
       await new Promise((done) => setTimeout(done, 2000));
     }
   }
@@ -400,7 +400,7 @@
     const first = charts()[0];
     sortAsBefore();
     markPlace();
-    /* The page is there to be read before plotly.js, which takes a second or two, is unpacked. */
+    /* Let the page be read before plotly.js is unpacked, which takes a second or two. */
     requestAnimationFrame(() => setTimeout(() => {
       performance.mark("seedspread-readable");
       drawWhenSeen();
