@@ -1,7 +1,7 @@
 """Did this implementation detail change how much my results spread across seeds?
 
 The public names are loaded when they are first used, so that `import seedspread` is quick and works
-without torch; a name that needs torch says so when it is asked for.
+without torch; a name that needs torch raises an error that says how to install it.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and are opened only if they are files. Light: `log` imports it."""
+"""Write files that appear whole or not at all; open regular files only. Light, since `log` imports it."""
 
 import errno
 import os
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
 @contextmanager
 def replacing(path: "Path", guard: Callable[[], None] | None = None) -> "Iterator[Path]":
-    """A path beside `path` to write to; it takes the place of `path` if nothing goes wrong.
+    """Yield a temporary path beside `path`; it replaces `path` if nothing goes wrong.
 
-    The name keeps its ending, from which some writers tell the format.
+    It has the same suffix, from which some writers infer the format.
 
     Args:
         path: the file.
-        guard: is called at the last moment, when all is written, and raises if it must not appear.
+        guard: called just before the replacement, when everything is written; raises to prevent it.
     """
     temporary = path.with_name(f".{path.stem}-{secrets.token_hex(8)}{path.suffix}")
     try:
         yield temporary
         with temporary.open("rb") as written:
-            _synced(written.fileno())
+            _sync_file(written.fileno())
         if guard is not None:
             guard()
         os.replace(temporary, path)
-        _sync(path.parent)
+        _sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _synced(file: int) -> None:
-    """Sync a file; a file system that has no such thing is taken as it is, a disk that fails is not."""
+def _sync_file(file: int) -> None:
+    """Sync a file; a file system without fsync is accepted, a failing disk is an error."""
     try:
         os.fsync(file)
     except OSError as error:
@@ -44,8 +44,8 @@ def _synced(file: int) -> None:
             raise
 
 
-def _sync(folder: "Path") -> None:
-    """Let a new name in a folder survive a power cut, where the file system can."""
+def _sync_folder(folder: "Path") -> None:
+    """Make a new name in a folder survive a power cut, if the file system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -53,14 +53,14 @@ def _sync(folder: "Path") -> None:
     try:
         os.fsync(handle)
     except OSError:
-        pass  # some file systems have no such thing
+        pass  # some file systems cannot sync a folder
     finally:
         os.close(handle)
 
 
 def open_regular(path: "str | os.PathLike[str]", flags: int) -> int:
     """Return a descriptor of a regular file; raise `OSError` for a link, a pipe or a folder."""
-    # Without O_NONBLOCK, opening a pipe that nobody is at the other end of would wait for ever.
+    # Without O_NONBLOCK, opening a pipe with nobody at the other end would block forever.
     file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     if stat.S_ISREG(os.fstat(file).st_mode):
         return file

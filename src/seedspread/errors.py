@@ -1,4 +1,4 @@
-"""Errors that are for people: one line that says what was wrong and what to do."""
+"""Errors for people: one line on what was wrong and what to do."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from difflib import get_close_matches
 from importlib.util import find_spec
 
-# The modules without which what an extra is for cannot be done.
+# The modules that an extra must provide.
 _MODULES = {
     "train": ("torch", "pyarrow"),
     "report": ("plotly", "matplotlib", "pyarrow"),
@@ -22,10 +22,10 @@ _MODULES = {
     "excel": ("openpyxl",),
     "html": ("lxml",),
 }
-# C0 and C1 controls, which a terminal obeys, and those that turn the direction of text, to disguise a name.
+# C0 and C1 controls, which a terminal obeys, and those that reverse text, which can disguise a name.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _MAX_MESSAGE = 2000
-# Whether a command was typed: then advice names options, else the arguments of a call.
+# Whether a command was typed: if so, advice names its options, otherwise the arguments of a call.
 in_terminal: ContextVar[bool] = ContextVar("in_terminal", default=False)
 _FLAGS = {
     "no-seed": "seed=None", "unpaired": "paired=False", "no-steps": "steps=False", "metric": "metric",
@@ -43,12 +43,12 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def printable(text: str) -> str:
-    """Return text from a file without the characters that steer a terminal; newline and tab stay."""
+    """Return text from a file without the characters that control a terminal; newline and tab stay."""
     return _CONTROLS.sub("", text)
 
 
 class SeedspreadError(Exception):
-    """A mistake that the user can mend; the command line prints it as one line, without a traceback."""
+    """A mistake that the user can fix; the command line prints it as one line, without a traceback."""
 
     exit_code = 2
 
@@ -70,15 +70,15 @@ class AdviceError(SeedspreadError):
 
 
 class DataError(SeedspreadError):
-    """A dataset is not there, not whole, or not what it should be."""
+    """A dataset is missing, incomplete, or not what it should be."""
 
 
 class RunnerError(SeedspreadError):
-    """A study asks for something that its runner cannot run; the message names the parameter."""
+    """A study requests something that its runner cannot run; the message names the parameter."""
 
 
 def spoken(text: str) -> str:
-    """Return advice as the user can follow it: `--seed run` on a terminal, `seed='run'` in Python."""
+    """Return advice in a form that the user can type: `--seed run` in a terminal, `seed='run'` in Python."""
     if in_terminal.get():
         return text
     return _OPTION.sub(_as_argument, text)
@@ -95,35 +95,35 @@ def _as_argument(option: re.Match[str]) -> str:
 
 
 def short(value: object) -> str:
-    """A value for a message, cut where it is long."""
+    """Return a value for a message, shortened if it is long."""
     return _SHORT.repr(value)
 
 
 def reason(error: OSError) -> str:
     """Return the system's words, such as `Permission denied`; some libraries raise without a number."""
-    if isinstance(error, FileExistsError):  # said of a folder that is to be made where a file is
+    if isinstance(error, FileExistsError):  # raised by making a folder in the place of a file
         return os.strerror(errno.ENOTDIR)
     return error.strerror or str(error) or type(error).__name__
 
 
 def described(error: BaseException) -> str:
-    """Return an error of someone else's code in one line: its type and the first line of its message."""
+    """Return an error from other people's code in one line: its type and the first line of its message."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
 def abridged(line: str, width: int) -> str:
-    """A line for a message or a list, cut where it is long."""
+    """Return a line for a message or a list, shortened if it is long."""
     line = printable(line.strip())
     return line if len(line) <= width else f"{line[: width - 4]} ..."
 
 
 def require_extra(extra: str, what: str, *modules: str) -> None:
-    """Raises `MissingExtraError` unless `extra` is installed; `what` is the thing that needs it.
+    """Raise `MissingExtraError` unless `extra` is installed.
 
     Args:
-        extra: by its name in pyproject.toml.
-        what: for the message.
-        modules: those of them that it needs; all by default.
+        extra: its name in pyproject.toml.
+        what: what needs it, for the message.
+        modules: the modules of the extra that are needed; all by default.
     """
     missing = [module for module in modules or _MODULES[extra] if not is_installed(module)]
     if missing:
@@ -133,7 +133,6 @@ def require_extra(extra: str, what: str, *modules: str) -> None:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra."""
     return f"pip install 'seedspread[{extra}]'"
 
 
@@ -146,7 +145,7 @@ def is_installed(module: str) -> bool:
 
 
 def one_of(argument: str, value: str, choices: Iterable[str]) -> None:
-    """Raises a `ValueError` that names `argument`, its choices and the nearest one."""
+    """Raise a `ValueError` with the choices and the nearest one, unless `value` is among them."""
     names = list(choices)
     if value in names:
         return
@@ -156,7 +155,7 @@ def one_of(argument: str, value: str, choices: Iterable[str]) -> None:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """`; did you mean 'accuracy'?`, or nothing where nothing is near."""
+    """Return `; did you mean 'accuracy'?`, or an empty text if no name is close."""
     choices = list(names)
     starting = [choice for choice in choices if name and choice.startswith(name)]
     near = get_close_matches(str(name), choices, n=1) or starting
@@ -164,7 +163,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def there_are(name: str, names: Iterable[str]) -> str:
-    """`did you mean 'mini/all'? There are ...`, or only what there is."""
+    """Return `did you mean 'mini/all'? There are ...`, or only the list."""
     choices = list(names)
     hint = did_you_mean(name, choices).removeprefix("; ")
     return f"{f'{hint} There' if hint else 'there'} are {', '.join(choices)}"

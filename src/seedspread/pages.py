@@ -1,6 +1,6 @@
-"""The documentation as it is installed: its pages, tutorials and examples, as text.
+"""The installed documentation: its pages, tutorials and examples, as text.
 
-A checkout has them in `docs/`, `examples/` and `README.md`; a wheel has copies inside the package.
+They are in `docs/`, `examples/` and `README.md` of a checkout; a wheel has copies inside the package.
 """
 
 import json
@@ -15,11 +15,11 @@ _PACKAGE = Path(__file__).parent
 
 
 class PageError(SeedspreadError):
-    """There is no such page, or it cannot be written where it was asked for."""
+    """There is no such page, or the examples cannot be written to the requested folder."""
 
 
 def pages() -> dict[str, Path]:
-    """Files by the name of their page: `start`, `statistics`, `tutorials/...`, `examples/...`."""
+    """Return the file of each page, by name: `start`, `statistics`, `tutorials/...`, `examples/...`."""
     docs, _, readme = _folders()
     found = {"start": readme}
     found |= {path.stem: path for path in sorted(docs.glob("*.md")) if path != readme}
@@ -28,14 +28,14 @@ def pages() -> dict[str, Path]:
 
 
 def examples() -> dict[str, Path]:
-    """Files of the examples by their name below the folder of examples."""
+    """Return the files of the examples, by their path in the folder of examples."""
     folder = _folders()[1]
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc")
     return {path.relative_to(folder).as_posix(): path for path in files}
 
 
 def page_named(name: str) -> Path:
-    """The file of a page, which may also be named as a checkout has it: `docs/statistics.md`."""
+    """Return the file of a page; its path in a checkout, `docs/statistics.md`, is accepted too."""
     there = pages()
     wanted = name.removeprefix("docs/")
     for ending in ("", ".md", ".ipynb"):
@@ -46,14 +46,14 @@ def page_named(name: str) -> Path:
 
 
 def title(path: Path) -> str:
-    """A page's first heading; of an example in Python the first line of its docstring."""
+    """Return the first heading of a page, or the first line of a Python example's docstring."""
     if path.suffix in (".md", ".ipynb"):
         return text(path).partition("\n")[0].lstrip("# ")
     return path.read_text(encoding="utf-8").partition("\n")[0].strip('"') if path.suffix == ".py" else ""
 
 
 def text(path: Path) -> str:
-    """A page as text: Markdown as it is written, a notebook as Markdown, an example as its source."""
+    """Return a page as text: a notebook as Markdown, everything else unchanged."""
     content = path.read_text(encoding="utf-8")
     if path.suffix != ".ipynb":
         return content
@@ -61,7 +61,7 @@ def text(path: Path) -> str:
 
 
 def copy_examples(out: Path) -> None:
-    """Writes the examples into a new folder, which appears with all of them or not at all."""
+    """Write the examples into a new folder, which appears complete or not at all."""
     if os.path.lexists(out):
         raise PageError(f"{out} is there already; name a folder that is not")
     try:
@@ -85,7 +85,7 @@ def _folders() -> tuple[Path, Path, Path]:
 
 
 def _cell(cell: dict[str, Any]) -> str:
-    """A notebook's cell as Markdown, with what it shows as text."""
+    """Return a cell of a notebook as Markdown, with its output as text."""
     source = "".join(cell["source"])
     if cell["cell_type"] != "code":
         return source

@@ -15,7 +15,7 @@ from seedspread.cli.options import described, option, say
 from seedspread.errors import SeedspreadError, in_terminal
 from seedspread.version import __version__
 
-# A command line for each command, as one would type it.
+# An example of each command, as one would type it.
 EXAMPLES = {
     "train": "seedspread train quickstart --seed 3 --out run3",
     "diagnose": "seedspread diagnose run3",
@@ -62,7 +62,7 @@ PANELS = {
 
 
 class Command(TyperCommand):
-    """A command whose options stand in panels, flags without a type."""
+    """A command whose help lists its options in panels, flags without a type."""
 
     def get_params(self, ctx: Any) -> Any:
         params = without_type(super().get_params(ctx))
@@ -75,8 +75,8 @@ class Command(TyperCommand):
         return sorted(params, key=lambda param: order.index(param.name) if param.name in panels else -1)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuses an option with one value that is given twice: the first would be lost without a word."""
-        args = with_words(args)
+        """Refuse to take an option with one value twice: the first value would be silently ignored."""
+        args = with_implied(args)
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         once = [p for p in given if p.param_type_name == "option" and not p.multiple]
         for place, param in enumerate(once):
@@ -86,8 +86,8 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-def with_words(args: list[str]) -> list[str]:
-    """Arguments with the word that an option stands for where none follows it: `--wide` is `--wide auto`."""
+def with_implied(args: list[str]) -> list[str]:
+    """Return the arguments with an option's implied value: `--wide` alone is `--wide auto`."""
     out: list[str] = []
     for word, after in pairwise([*args, "--"]):
         out += [word, "auto"] if word == "--wide" and after.startswith("--") else [word]
@@ -95,7 +95,7 @@ def with_words(args: list[str]) -> list[str]:
 
 
 def without_type(params: Any) -> Any:
-    """Parameters, of which flags show no type in a help: nothing follows them."""
+    """Hide the type of flags in the help: no value follows them."""
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
@@ -106,7 +106,7 @@ _DEBUG = "--debug"
 
 
 class _Commands(TyperGroup):
-    """A group of commands, whose flags show no type."""
+    """A group of commands whose help shows no type for flags."""
 
     def get_params(self, ctx: Any) -> Any:
         return without_type(super().get_params(ctx))
@@ -116,7 +116,7 @@ class _Root(_Commands):
     """The command `seedspread` itself, which takes `--debug` anywhere."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As if `--debug` stood first, unless it follows a `--` and so is a name."""
+        """Move `--debug` to the front, unless it is a name after `--`."""
         end = args.index("--") if "--" in args else len(args)
         if _DEBUG in args[:end]:
             args = [_DEBUG, *(word for word in args[:end] if word != _DEBUG), *args[end:]]
@@ -132,7 +132,7 @@ class _Root(_Commands):
         token = in_terminal.set(True)
         try:
             return super().invoke(ctx)
-        except (EOFError, KeyboardInterrupt) as error:  # which typer would end in silence
+        except (EOFError, KeyboardInterrupt) as error:  # typer would exit silently
             _fail(error)
         finally:
             in_terminal.reset(token)
@@ -155,7 +155,7 @@ _PANELS = (
 )
 for _panel, _module, _names in _PANELS:
     for _name in _names.split():
-        # A value below zero, as in `check -0.3±0.1`, is no option.
+        # A negative value, as in `check -0.3±0.1`, is not an option.
         _settings = {"ignore_unknown_options": True} if _name == "check" else None
         app.command(_name, rich_help_panel=_panel, context_settings=_settings)(
             described(getattr(_module, _name.replace("-", "_")))
@@ -188,10 +188,10 @@ def _root(
 
 
 def main() -> None:
-    """Runs the command line; an error is one line on stderr and exit code 2."""
+    """Run the command line; an error is one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # A terminal that knows no dots gets question marks, not a traceback.
+            # A terminal that cannot encode a dot gets a question mark, not a traceback.
             stream.reconfigure(errors="replace")
     try:
         sys.exit(app(prog_name="seedspread", standalone_mode=False))
@@ -200,7 +200,7 @@ def main() -> None:
 
 
 def _fail(error: BaseException) -> NoReturn:
-    """Ends the program with one line that says what happened, and with `--debug` where."""
+    """Exit with one line on the error, after its traceback with `--debug`."""
     if _debugging.get():
         say(_traceback(error), err=True, end="")
     if isinstance(error, KeyboardInterrupt):
@@ -225,7 +225,7 @@ def _fail(error: BaseException) -> NoReturn:
 
 
 def _traceback(error: BaseException) -> str:
-    """Where an error comes from, with the errors that it took the place of."""
+    """Return the traceback of an error, with the errors that it replaced."""
     inner: BaseException | None = error
     while inner is not None:
         inner.__suppress_context__ = False

@@ -1,4 +1,4 @@
-"""The commands about results: an audit and other questions, and how a table of results is made."""
+"""The commands about results: `audit` and other questions, and `collect`, which makes a table of results."""
 
 import json as jsonlib
 import shlex
@@ -151,7 +151,7 @@ def audit(
     draw(results[0], plot, methods=details)
 
 
-# Options of an audit of pairs that questions about factors or an sd leave no room for.
+# Options of an audit of pairs that have no meaning for questions about factors or an sd.
 _OF_PAIRS = ("oneline", "review", "methods", "details", "explain", "plot", "chance", "test_size")
 
 
@@ -200,7 +200,7 @@ def check(
 def _question(
     source: str, study: str | None, asked: TableOptions, *, together: bool = False
 ) -> "RecordedQuestion | None":
-    """What a store's study asks. A file has none, and is spared what reading studies takes."""
+    """Return the question of a store's study; None for a file, for which no study needs to be read."""
     if study is None and not Path(source).is_dir():
         return None
     from seedspread.study.store_questions import recorded_question
@@ -210,7 +210,7 @@ def _question(
 
 
 def _print_audits(results: "list[AuditResult]", form: str, explain: bool, details: bool, json: bool) -> None:
-    """One audit as it is; several with the name of each value before it."""
+    """Print one audit, or several, each after the name of its value."""
     several = len(results) > 1
     if json:
         audits = ",\n".join(result.to_json() for result in results)
@@ -229,7 +229,7 @@ def _print_audits(results: "list[AuditResult]", form: str, explain: bool, detail
 def _comparison(
     table: str, spec: "AuditSpec | None", asked: TableOptions
 ) -> "tuple[Sequence[str | None], dict[str, Any]]":
-    """Return the values and what is compared; what was left out is taken from the study of a store."""
+    """Return the values and the comparison to make; options left out are taken from the store's study."""
     from seedspread.runs.store import is_store
 
     group, baseline, block, by = asked.group, asked.baseline, asked.block, asked.by
@@ -351,14 +351,14 @@ def components(
     from seedspread.analysis.components import components as split
 
     check_forms(form)
-    # The study that is named, or all that ask the same.
+    # The named study, or all studies with the same question.
     alone = study is None and asked.group is not None
     recorded = None if alone else _question(table, study, asked, together=True)
     (value, *_), compared = _comparison(table, recorded.spec if recorded else None, asked)
     runs: str | pd.DataFrame = table
     if recorded is not None:
         compared["by"] = [name for name in compared["by"] or () if name != "study"]
-        # A run that several studies name is one run of its group.
+        # A run that belongs to several studies is one run of its group.
         columns = [compared["group"], *(compared["block"] or ()), *compared["by"]]
         runs = recorded.table.drop_duplicates(["key", *columns])
     if value is None and Path(table).exists():
@@ -407,7 +407,7 @@ def gate(
     )  # fmt: skip
     try:
         say_result(result, form, as_json=json, details=details)
-    except BrokenPipeError:  # which typer would end with the status of a failed gate
+    except BrokenPipeError:  # typer would exit with the status of a failed gate
         raise SeedspreadError("the output was closed before all was written") from None
     raise typer.Exit(result.exit_code)
 
@@ -428,7 +428,7 @@ def curves(
     from seedspread.analysis.curves import is_csv
 
     if out:
-        is_csv(out)  # refuses what cannot be written, before the work
+        is_csv(out)  # refuses a wrong file name before the work
     recorded = _question(table, study, asked)
     _, compared = _comparison(table, recorded.spec if recorded else None, asked)
     del compared["baseline"]
@@ -500,7 +500,7 @@ def collect(
 
 
 def _next(collected: "Collected", metric: str, out: Path) -> str:
-    """Return the audit to try next, as a command that works."""
+    """Return the next command to try, an audit of the table."""
     from seedspread.runs.metrics import metric_of
     from seedspread.tables.check import proposal
     from seedspread.tables.question import Question
@@ -510,6 +510,6 @@ def _next(collected: "Collected", metric: str, out: Path) -> str:
     asked = Question(metric)
     question = proposal(read_table(collected.table, asked), asked) or asked
     command = question.typed(str(out))
-    if collected.declared not in (None, metric_of(metric).better):  # a file has the column's name only
+    if collected.declared not in (None, metric_of(metric).better):  # a file has only the column's name
         command += f" --{collected.declared}-is-better"
     return clean(f"next: {command}")

@@ -1,4 +1,4 @@
-"""`seedspread data`: what there is of the datasets, getting them, checking them."""
+"""`seedspread data`: list, fetch and check the datasets."""
 
 from dataclasses import asdict
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The options of several commands, each declared once, and how their results are printed."""
+"""Options that several commands share, and functions that print results."""
 
 import inspect
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
-    """An option that has more to it than its help, which `Annotated[float, "Its help."]` declares."""
+    """Return an option with more than a help text, for which `Annotated[float, "Help."]` is enough."""
     return typer.Option(*names, help=text, **more)
 
 
@@ -42,7 +42,7 @@ Level = Annotated[float, "Level of the intervals."]
 
 
 def check_forms(form: str, plot: Path | None = None, values: Sequence[str] | None = None) -> None:
-    """Refuses what cannot be printed or drawn, before the work."""
+    """Refuse a form or a picture that cannot be made, before the work."""
     forms = ("text", "markdown", "latex")
     if form not in forms:
         raise SeedspreadError(f"--format must be one of {', '.join(forms)}; got {form!r}")
@@ -67,7 +67,7 @@ OneValue = Annotated[str | None, "Column with one number per run."]
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What a user asks of a table: every field is an option of the commands under `with_options`."""
+    """Options of a question about a table; `with_options` adds each field to a command."""
 
     value: Annotated[list[str] | None, "Column with one number per run. Repeat for several."] = None
     group: Annotated[str | None, "Column whose levels are compared, such as optimizer."] = None
@@ -121,7 +121,7 @@ class TableOptions:
 
     @property
     def seed_column(self) -> str | None:
-        """The column with the seed; None if each row is a run of its own."""
+        """The column with the seed; None if each row is an independent run."""
         return None if self.no_seed else self.seed
 
     @property
@@ -185,7 +185,7 @@ def with_options(
     return decorate
 
 
-# What follows an option in a help: by its type, and for a text by its name.
+# Placeholder of an option's value in the help: by its type, and for text by its name.
 _WORDS = {int: "N", float: "X", Path: "PATH"}
 _COLUMNS = "value group block by seed metric_column last best source step".split()
 _NAMED = dict.fromkeys(_COLUMNS, "COLUMN") | {"baseline": "LEVEL", "wide": "PATTERN", "where": "CONDITION"}
@@ -194,9 +194,9 @@ _NAMED = dict.fromkeys(_COLUMNS, "COLUMN") | {"baseline": "LEVEL", "wide": "PATT
 def described(
     command: Callable[..., None], given: Iterable[inspect.Parameter] | None = None
 ) -> Callable[..., None]:
-    """Give a command its parameters, as typer reads them: what has only a help becomes an option.
+    """Declare a command's parameters to typer; one that is annotated with only a help text becomes an option.
 
-    A flag has one name, and no opposite.
+    A flag has no opposite, such as `--no-json`.
     """
     parameters = list(inspect.signature(command).parameters.values() if given is None else given)
     for place, one in enumerate(parameters):
@@ -218,7 +218,7 @@ def described(
 
 
 def direction(higher: bool, lower: bool) -> Literal["higher", "lower"] | None:
-    """Return which direction the flags declare better, if either was given."""
+    """Return the direction that a flag declares as better, if one was given."""
     if higher and lower:
         raise SeedspreadError("give --higher-is-better or --lower-is-better, not both")
     return "higher" if higher else "lower" if lower else None
@@ -236,7 +236,7 @@ Settings = Annotated[
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Where and how runs are run: every field but the first is an option of some engines."""
+    """Options of the engines; each field but `backend` applies to the engines that its help names."""
 
     backend: Annotated[str, "Where to run: local, ray or slurm."] = "local"
     workers: Annotated[
@@ -270,7 +270,7 @@ class EngineOptions:
         return executor_named(self.backend, given | {"extra": self._pairs()})
 
     def _pairs(self) -> dict[str, str] | None:
-        """`account=x,mem=8G`."""
+        """Parse `account=x,mem=8G`."""
         if self.slurm is None:
             return None
         pairs = [pair.partition("=") for pair in self.slurm.split(",")]
@@ -280,19 +280,19 @@ class EngineOptions:
 
 
 def say(text: object, *, err: bool = False, end: str = "\n") -> None:
-    """Prints plain text to stdout, or to stderr, without the control characters that files bring."""
+    """Print plain text to stdout or stderr, without control characters, which text from files may have."""
     print(printable(str(text)), file=sys.stderr if err else sys.stdout, end=end, flush=True)
 
 
 def say_prose(text: str) -> None:
-    """Prints sentences, on a terminal in lines that end between words; a pipe gets them whole."""
+    """Print sentences, wrapped between words on a terminal but not in a pipe."""
     width = shutil.get_terminal_size().columns
     lines = (textwrap.fill(line, width, break_on_hyphens=False) for line in text.splitlines())
     say("\n".join(lines) if sys.stdout.isatty() else text)
 
 
 def say_json(values: Any) -> None:
-    """Prints JSON; what is no printable ASCII character is escaped in it."""
+    """Print JSON in which every character but printable ASCII is escaped."""
     print(json.dumps(values, indent=2).replace("\x7f", "\\u007f"), flush=True)
 
 
@@ -310,7 +310,7 @@ def say_result(
         say(result.to_json())
     elif form == "text":
         out = Terminal()
-        # Its texts have no control characters of a file's any more, and its colors only on a terminal.
+        # Control characters from files are already removed; those of colors are there only on a terminal.
         print(result.to_text(width=out.width, color=out.color_system, **options), flush=True)
     else:
         write = result.to_markdown if form == "markdown" else result.to_latex
@@ -318,7 +318,7 @@ def say_result(
 
 
 def draw(result: Any, path: Path | None, **how: bool) -> None:
-    """Draw a result, if that is asked for, and tell people, but no pipe, where."""
+    """Draw a result if a path is given, and print the path to stderr."""
     if path is None:
         return
     from seedspread.render.terminal import Terminal

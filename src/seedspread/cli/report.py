@@ -1,4 +1,4 @@
-"""Pages: `seedspread report`, `seedspread serve` and `seedspread docs`."""
+"""The commands about pages: `report`, `serve` and `docs`."""
 
 import os
 import sys
@@ -91,7 +91,7 @@ def report(
 def _material(
     source: str, asked: TableOptions, study: Sequence[str], data_dir: Path | None, tell: Callable[[str], None]
 ) -> "ReportData":
-    """What is reported on: a table, or a store."""
+    """Read the data of a report from a table or a store."""
     from seedspread.report.load import load_store, load_table
     from seedspread.tables.read import is_table
 
@@ -167,12 +167,12 @@ def docs(
                 say(f"{name:{width}}  {title(path)}".rstrip())
             say("\nTo read one: seedspread docs statistics")
             say("To run the examples: seedspread docs --examples examples")
-    except BrokenPipeError:  # `| head` has read enough; what is left must not be flushed at the end
+    except BrokenPipeError:  # `| head` has read enough; the rest must not be flushed at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show(path: Path) -> None:
-    """In a terminal formatted and in a pager; a pipe gets the text as it is written."""
+    """Show a page formatted in a pager on a terminal, and as plain text in a pipe."""
     from seedspread.pages import text
 
     content = text(path)
@@ -186,6 +186,6 @@ def _show(path: Path) -> None:
 
     is_page = path.suffix in (".md", ".ipynb")
     console = Terminal()
-    os.environ.setdefault("LESS", "-FRX")  # colors as colors, and no pager for what fits
+    os.environ.setdefault("LESS", "-FRX")  # interpret colors; no pager for text that fits the screen
     with console.pager(styles=True):
         console.print(Markdown(content) if is_page else Syntax(content, Syntax.guess_lexer(str(path))))

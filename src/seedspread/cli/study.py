@@ -1,4 +1,4 @@
-"""`seedspread plan`, `run` and `status`."""
+"""The commands about studies: `plan`, `run` and `status`."""
 
 import shlex
 import time
@@ -73,7 +73,7 @@ def plan(
     with Terminal(stderr=True).status("estimating the time ..."):
         try:
             states = made.states()
-            # What has failed is not tried again unless that is asked for.
+            # Failed runs are not tried again unless requested.
             seconds = estimate.work_left({key: s for key, s in states.items() if s.state != "failed"})
         except MissingExtraError as error:
             why = str(error)
@@ -82,7 +82,7 @@ def plan(
         say_json(_plan_values(made, states, seconds) | {"sequential": sequential})
         return
     expected = []
-    if sequential:  # else there is no scipy to wait for
+    if sequential:  # otherwise do without importing scipy, which is slow
         from seedspread.analysis.words import expectation
 
         expected = [named(made, name, expectation(facts)) for name, facts in sequential.items()]
@@ -101,7 +101,7 @@ def plan(
 
 
 def _sequential(made: "Plan") -> "dict[str, dict[str, Any]]":
-    """Facts and expectations of the sequential studies, by name; a rule that is never met is refused."""
+    """Return facts and expectations of each sequential study; refuse a stopping rule that is never met."""
     if not made.sequential:
         return {}
     from seedspread.analysis.sequential import factor_for, sequential_facts
@@ -150,7 +150,7 @@ def _plan_values(made: "Plan", states: "dict[str, RunState]", seconds: float | N
 def _revisions_study(
     words: list[str], revisions: str, seeds: str | None, metric: str | None, setup: str
 ) -> "StudySpec":
-    """Return the study of a command that was typed, one group per revision."""
+    """Return the study of a typed command, with one group per revision."""
     from seedspread.runners.revisions import revision_names
     from seedspread.study.spec import StudySpec, Variation
 
@@ -252,22 +252,22 @@ def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -
 
     missing, total = made.missing(), len(made.distinct)
     there, failed = total - len(missing), ""
-    if without := progress.failed.keys() & missing.keys():  # others may have tried again and succeeded
+    if without := progress.failed.keys() & missing.keys():  # other workers may have retried them successfully
         failed = f", {len(without)} failed (try again with --retry-failed)"
     lines = [f"{there} of {total} runs are done ({len(progress.done)} new){failed}. Store: {store}"]
     lines += lacking(made)
     by_revision = any(name == "revision" for name, _ in made.runs[0].cell) and not made.study.metrics
     states = made.states()
     finished = {run.cell_id for run in made.runs if states[run.key].state in FINISHED}
-    # Nothing is left to do, and every cell has a result to compare.
+    # Whether nothing is left to do, and every cell has a result to compare.
     ended = all(state.state in (*FINISHED, "failed") for state in states.values())
     ended = ended and finished == {run.cell_id for run in made.runs}
     if ended and len(lines) == 1 and (made.study.audit or by_revision):
-        # By what `audit --study` finds it: its name in the store, unless there are two; a collection's file.
+        # `audit --study` takes its name in the store; for a collection, or if two have that name, its file.
         same = [one for one in load_studies(made.store)[0] if one.name == made.study.name]
         name = made.study.name if len(same) == 1 else study
         words = ["seedspread", "audit", str(store), "--study", name]
-        if made.study.audit is None:  # of a command that was typed: what it measures is known now
+        if made.study.audit is None:  # a typed command without --metric: its runs have shown what it reports
             words += ["--group", "revision", "--baseline", str(made.runs[0].cell[0][1])]
             done = (made.store.run(key) for key in made.distinct if made.store.is_done(key))
             words += ["--value", next(str(name) for run in done for name in run.result()["metrics"])]
@@ -332,7 +332,7 @@ def status(
 
 
 def _verify(made: "Plan", json: bool) -> None:
-    """Read all files of the finished runs; exit status 1 if one is not what its run wrote."""
+    """Check all files of the finished runs; exit with status 1 if one was changed since its run wrote it."""
     from rich.progress import track
 
     from seedspread.render.terminal import Terminal
@@ -352,7 +352,7 @@ def _verify(made: "Plan", json: bool) -> None:
 
 
 def _looks(made: "Plan") -> "list[RenderableType]":
-    """Interim looks at each sequential study, and where it stands."""
+    """Return the interim looks at each sequential study, and its current state."""
     if not made.sequential:
         return []
     from rich.text import Text

@@ -1,1 +1,1 @@
-"""The paper's numbers as data, the check of each by the others, and what the paper adds to a report."""
+"""The paper: its numbers as data, their check, its additions to a report, and the quickstart."""

@@ -1,4 +1,4 @@
-"""The quickstart: the paper's comparison in miniature on the embedded sample, from training to a report."""
+"""The quickstart: the paper's comparison in miniature on the embedded sample, from training to report."""
 
 import shlex
 from pathlib import Path
@@ -19,14 +19,14 @@ NATIVE = f"{STUDY} implementation=native"
 def quickstart(
     path: Path | str, workers: int | None = None, watcher: Watcher | None = None, study: str = STUDY
 ) -> AuditResult:
-    """Train, audit and write `report.html`; return the audit. Arguments are those of `run_study`."""
+    """Train, write `report.html`, and return the audit."""
     runs = run_study(study, path, LocalExecutor(workers=workers), watcher)
     runs.report(Path(path) / "report.html")
     return runs.audit()
 
 
 def choose_study(store: Path) -> tuple[str, str]:
-    """Return the fastest implementation's study for a new store, a begun store's own; and a line on it."""
+    """Return the study of a store that has one, else of the fastest implementation, and a line on it."""
     for study, name in ((STUDY, "fast"), (NATIVE, "native")):
         if recorded_study(Store(store), study) is not None:
             return study, f"Implementation: {name}, as in the runs that are there."
@@ -38,7 +38,7 @@ def choose_study(store: Path) -> tuple[str, str]:
 
 
 def what_next(store: Path) -> str:
-    """Return what so small a study cannot show, and what to look at and run next."""
+    """Return lines on what so small a study cannot show, and on what to read and run next."""
     lines = {
         "Not shown": "the paper's effect: its model is 37 times larger, trained 120",
         "": "times longer on 80 times more images",

@@ -1,4 +1,4 @@
-"""What the paper adds to the page of its training's runs."""
+"""The paper's additions to the page of CFF runs."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,16 +22,16 @@ from seedspread.report.layers import LayerBand, RunLayers, read_layers
 from seedspread.report.load import levels_compared, strata
 from seedspread.runs.studies import AuditSpec, RecordedCell
 
-# The paper's comparison: what it changes, and what it compares with.
+# The groups of the paper's comparison.
 CHANGED, BASELINE = "clamp", "subtract"
 Cells = tuple[str, ...]
-# How a run stands to the paper's.
+# How a run compares with the paper's.
 SAME_SCALE, OTHER_SCALE = "the paper's scale", "not the paper's scale"
 NOT_A_SETTING = "not a setting of the paper"
 
 
 def paper_setting(config: RunConfig) -> str | None:
-    """The paper's setting that a run stands for: its data, labels, augmentation and margins; None of others.
+    """Return the paper's setting with a run's data, labels, augmentation and margins; None if there is none.
 
     Depth, width, epochs and the like are its scale, and may differ.
     """
@@ -40,7 +40,7 @@ def paper_setting(config: RunConfig) -> str | None:
 
 
 def _studied(config: RunConfig) -> tuple[object, ...]:
-    # The sample inside the package is one of Fashion-MNIST.
+    # The embedded sample is taken from Fashion-MNIST.
     data = config.data.name.removesuffix("-sample"), config.data.labels, config.data.pipeline
     o = config.objective
     return *data, o.margin_first, o.margin_last, o.margin_schedule, o.margin_exponent
@@ -50,7 +50,7 @@ def is_papers_level(config: RunConfig, setting: str, factor: str) -> bool:
     """Return whether a run has the paper's level of a factor: only then do their values compare."""
     part, _, field = factor.rpartition(".")
     if field in ("name", "augment"):
-        return True  # what makes it this setting
+        return True  # they define the setting
     paper = paper_config(setting)
     parts = [part] if part else [name for name, own in config if field in type(own).model_fields]
     return all(getattr(getattr(config, p), field) == getattr(getattr(paper, p), field) for p in parts)
@@ -58,13 +58,13 @@ def is_papers_level(config: RunConfig, setting: str, factor: str) -> bool:
 
 @cache
 def paper_config(setting: str) -> RunConfig:
-    """Return what the paper ran in a setting."""
+    """Return the config of the paper's runs in a setting."""
     low = ["objective.margin_first=0.2"] if setting == "cifar10-low" else []
     return read_config(f"paper/{SETTINGS[setting].get('preset', setting)}", low)
 
 
 def scale_of(config: RunConfig, setting: str | None, partial: bool) -> Scale:
-    """Compare a run with the paper's, but for margin type and stability, which studies vary."""
+    """Compare a run's scale with the paper's, regardless of margin type and stability, which studies vary."""
     limit, epochs = config.data.limit_per_class, config.training.epochs
     images = f"{limit} training images per class" if limit else "all images"
     data = f"{dataset_info(config.data.name).title}, {images}{' of partial data' if partial else ''}"
@@ -76,7 +76,7 @@ def scale_of(config: RunConfig, setting: str | None, partial: bool) -> Scale:
 
 
 def _canonical(config: RunConfig) -> dict[str, Any]:
-    """Return all that a run is, but for what the paper varies, what a richer probe adds, and rounding."""
+    """Return a run's identity without the paper's factors, seeds, further probes and implementation."""
     clamping = config.objective.model_copy(update={"margin_type": CHANGED, "stability": "detach"})
     probe = config.probe.model_copy(update={"layers": "last", "repeats": 1})
     runtime = config.runtime.model_copy(update={"implementation": "plain"})
@@ -112,7 +112,7 @@ class PaperSetting(Published):
 
 
 def of_paper(settings: Sequence[Setting], name: str) -> Setting | None:
-    """Return the setting that stands for one of the paper's, preferably at the paper's scale."""
+    """Return the setting that corresponds to one of the paper's, preferably at the paper's scale."""
     matches = [s for s in settings if s.beside.name == name]
     return min(matches, key=lambda s: s.scale.same is not True, default=None)
 
@@ -121,7 +121,7 @@ def _paper_table(
     number: int, name: str, title: str, heads: Sequence[str], names: Sequence[str], rows: Sequence[Cells],
     note: str, *settings: Setting,
 ) -> Table:  # fmt: skip
-    """Return a table of the paper over several settings; `names` head one's own values and the paper's."""
+    """Return one of the paper's tables; `names` are the headings of the runs' values and of the paper's."""
     columns = (*map(Column, heads), *columns_beside(names, *settings))
     return Table(
         name, title, columns, tuple(rows), f"the paper's Table {number}", note, scale=origins(settings)
@@ -129,13 +129,13 @@ def _paper_table(
 
 
 def _of_groups(number: int, s: Setting, methods: Sequence[str]) -> list[str]:
-    """Return what a table prints of a setting's two groups, by method."""
+    """Return a table's printed values for the two groups of a setting, by method."""
     on = tuple(f"{s.beside.name}/{group}" for group in (CHANGED, BASELINE))
     return [printed(number, on, method) for method in methods]
 
 
 def _rate(s: Setting | None) -> LayerBand | None:
-    """Return the clamp's own rate by layer, if the setting has it."""
+    """Return the rate by layer of a setting's clamp runs, if recorded."""
     return s.profiles.get("rate", {}).get(CHANGED) if s is not None else None
 
 
@@ -159,7 +159,7 @@ def gradients(settings: Sequence[Setting], name: str) -> Table | None:
     profiles = s.profiles.get("gradient", {}) if s is not None else {}
     if s is None or not {CHANGED, BASELINE} <= set(profiles):
         return None
-    # The paper turns the ratio round on CIFAR-100, where it has a single seed.
+    # The paper inverts the ratio on CIFAR-100, where it has a single seed.
     turned = name == "cifar100"
     table, over, under = (12, CHANGED, BASELINE) if turned else (8, BASELINE, CHANGED)
     paper = {
@@ -197,7 +197,7 @@ def _with_unit(text: str, unit: str) -> str:
 
 
 def rates(settings: Sequence[Setting], name: str) -> Table | None:
-    """Make Table 7 (the low margin), 11 (CIFAR-100) or 18 (SVHN): the rate by layer beside CIFAR-10's."""
+    """Make Table 7 (low margin), 11 (CIFAR-100) or 18 (SVHN): rates by layer beside those of CIFAR-10."""
     base, other = of_paper(settings, "cifar10"), of_paper(settings, name)
     first, second = _rate(base), _rate(other)
     if base is None or other is None or first is None or second is None:
@@ -207,9 +207,8 @@ def rates(settings: Sequence[Setting], name: str) -> Table | None:
     on = ("car/cifar10 standard", "car/cifar10 low" if low else f"car/{name}")
     published = [series(n).values / 100 for n in on]
     rows = []
-    # Of SVHN the paper prints layers 0 to 3 only.
     for layer in range(max(len(second.mean), len(published[1]))):
-        stated_here = layer < len(published[1])
+        stated_here = layer < len(published[1])  # for SVHN the paper prints layers 0 to 3 only
         shares = (first.mean, second.mean, *(values if stated_here else () for values in published))
         a, b, x, y = (share[layer] if layer < len(share) else None for share in shares)
         own, stated = [_percent(a), _percent(b)], [_percent(x), _percent(y)]
@@ -274,7 +273,7 @@ def _compared(settings: Sequence[Setting], names: Iterable[str]) -> list[Setting
 
 
 def datasets(settings: Sequence[Setting]) -> Table | None:
-    """Make Table 9: every dataset in a row."""
+    """Make Table 9: a row per dataset."""
     compared = _compared(settings, MAIN)
     if len(compared) < 2:
         return None
@@ -334,7 +333,7 @@ def sweep(settings: Sequence[Setting]) -> Table | None:
 
 
 class PaperReport(Extension):
-    """The paper's values, tables and words."""
+    """The paper's values, tables and advice."""
 
     def parameters(self, values: Mapping[str, Any]) -> RunConfig:
         return values if isinstance(values, RunConfig) else check(dict(values))
@@ -349,13 +348,13 @@ class PaperReport(Extension):
     def published(
         self, cells: Sequence[RecordedCell], audit: AuditSpec | None, metric: str, partial: bool
     ) -> PaperSetting | None:
-        """The paper's setting, if these runs ask its question: accuracies of margin types, on its data.
+        """Return the paper's setting if these runs compare accuracies of margin types on its data.
 
-        A study that is audited by depth has the paper's setting at the paper's depth only.
+        If a study is audited by depth, only the level with the paper's depth has a setting.
         """
         if audit is None or audit.group != "margin_type" or metric != "accuracy":
             return None
-        configs = _telling(cells)
+        configs = _with_active_margin(cells)
         settings = {paper_setting(config) for config in configs}
         if len(settings) != 1 or not set(audit.blocks) <= {"stability"}:
             return None
@@ -371,15 +370,15 @@ class PaperReport(Extension):
         )
 
     def scale(self, cells: Sequence[RecordedCell], published: Published | None, partial: bool) -> Scale:
-        return scale_of(_telling(cells)[0], published.name if published else None, partial)
+        return scale_of(_with_active_margin(cells)[0], published.name if published else None, partial)
 
     def further_rates(self, s: Setting, settings: Sequence[Setting]) -> dict[str, LayerBand]:
-        """Draw the rates of the low margin beside those of the standard one, as the paper's Figure 2 does."""
+        """Return the rates of the low margin for the standard margin's figure, as in the paper's Figure 2."""
         low = _rate(of_paper(settings, "cifar10-low"))
         return {"clamp, low margin": low} if low is not None and s is of_paper(settings, "cifar10") else {}
 
     def judged_together(self, settings: Sequence[Setting]) -> list[Setting]:
-        """Return the paper's comparison on its datasets: each once, all of one size, none sequential."""
+        """Return the paper's comparison on its datasets: each once, all at one scale, none sequential."""
         sizes: dict[tuple[str, str], dict[str, Setting]] = {}
         for s in settings:
             compared = len(s.groups) == 2 and all(s.of(group) for group in s.groups) and s.sequential is None
@@ -388,7 +387,7 @@ class PaperReport(Extension):
         return list(max(sizes.values(), key=len, default={}).values())
 
     def advice(self, setting: Setting) -> list[str]:
-        """Return the paper's rule of thumb if it applies: at its scale, with at least two seeds."""
+        """Return the paper's rule of thumb if it applies: at the paper's scale, with at least two seeds."""
         s, rates = setting, setting.profiles.get("rate", {}).get(CHANGED)
         if not s.beside.name or not s.scale.same or rates is None or min(s.comparisons[0].seeds) < 2:
             return []
@@ -411,7 +410,7 @@ class PaperReport(Extension):
         }
 
 
-def _telling(cells: Sequence[RecordedCell]) -> list[RunConfig]:
-    """Return the configs whose margin matters; all, if none does."""
+def _with_active_margin(cells: Sequence[RecordedCell]) -> list[RunConfig]:
+    """Return the configs whose margin affects training, or all configs if there are none."""
     configs: list[RunConfig] = [cell.parameters for cell in cells]
     return [config for config in configs if not margin_of(config).is_inert] or configs

@@ -1,4 +1,4 @@
-"""The published values, each with its rounding, and how the paper says its numbers come from them."""
+"""The published values with their rounding, and the methods by which the paper computes its numbers."""
 
 import csv
 import tomllib
@@ -16,7 +16,7 @@ from seedspread.cff.datasets import expected_positive_pairs
 from seedspread.stats.classic import f_p_value, two_way
 from seedspread.stats.groups import Floats, Group
 
-# Test sets of 10,000 images: a percentage with two decimals is the accuracy itself. SVHN's has 26,032.
+# A percentage with two decimals is exact for a test set of 10,000 images, but not for SVHN's 26,032.
 _MORE_THAN_TWO_DECIMALS = ("svhn", "svhn-medium", "svhn-hard")
 
 
@@ -27,13 +27,13 @@ def paper_data(name: str) -> dict[str, Any]:
 
 
 SETTINGS: dict[str, dict[str, Any]] = paper_data("settings.toml")
-# Those that the paper judges together, in the order of its tables.
+# The settings that the paper judges together, in the order of its tables.
 MAIN = tuple(name for name, about in SETTINGS.items() if "pairs" in about)
 
 
 @dataclass(frozen=True)
 class Series:
-    """Published numbers, and by how much rounding may have moved each (0 for exact ones)."""
+    """Published numbers, and the largest rounding error of each (0 if exact)."""
 
     values: Floats
     half_widths: Floats
@@ -43,14 +43,14 @@ class Series:
 
 
 def half_width(printed: str) -> float:
-    """Return half of the last printed digit: 78.52 stands for anything from 78.515 to 78.525."""
+    """Return half a unit of the last printed digit: 78.52 is anything from 78.515 to 78.525."""
     digits = printed.lstrip("+-~< >")
     return 0.5 * 10.0 ** -(len(digits.split(".")[1]) if "." in digits else 0)
 
 
 @cache
 def published_runs() -> list[dict[str, str]]:
-    """Return rows of setting, margin_type, stability, seed, accuracy."""
+    """Return a row per published run: setting, margin_type, stability, seed, accuracy."""
     with (files(__package__) / "seeds.csv").open() as file:
         return list(csv.DictReader(file))
 
@@ -61,7 +61,7 @@ def published_table() -> pd.DataFrame:
 
 @cache
 def series(name: str) -> Series:
-    """Return values by name: `cifar10/clamp/detach`, `cifar10/clamp`, `car/svhn`, or a stated size."""
+    """Return published values by name: `cifar10/clamp/detach`, `cifar10/clamp`, `car/svhn`, `stated/...`."""
     part, _, rest = name.partition("/")
     if part in SETTINGS:
         margin_type, _, stability = rest.partition("/")
@@ -82,7 +82,7 @@ def series(name: str) -> Series:
 
 
 def values(name: str) -> Floats:
-    """Return published values by name, without their rounding."""
+    """Return published values by name, without their rounding errors."""
     return series(name).values
 
 
@@ -141,7 +141,7 @@ def _welch(part: Callable[[Any], float]) -> Method:
 
 
 def _two_way(center: str, effect: int) -> Method:
-    """Return an effect's p from the cells clamp/detach, clamp/direct, subtract/detach, subtract/direct."""
+    """Return an effect's p for the cells clamp/detach, clamp/direct, subtract/detach, subtract/direct."""
 
     def compute(*cells: Floats) -> float:
         middle = np.mean if center == "mean" else np.median
@@ -161,28 +161,28 @@ def _bootstrap(end: int) -> Method:
 
 @cache
 def _bootstrap_ends(x: tuple[float, ...], y: tuple[float, ...]) -> tuple[float, float]:
-    """Follow the appendix as a script would: numpy's legacy generator, started with 42."""
+    """Return the interval by the method of the appendix, with numpy's legacy generator and seed 42."""
     generator = np.random.RandomState(42)
-    # First one group, then the other, resample by resample: the order decides the draws.
+    # Each resample draws from one group, then from the other: the order decides on the draws.
     drawn = [[generator.randint(0, len(group), len(group)) for group in (x, y)] for _ in range(10_000)]
     first, second = (np.array(group)[[pair[k] for pair in drawn]] for k, group in enumerate((x, y)))
-    with np.errstate(divide="ignore", invalid="ignore"):  # a resample of one value over and over
+    with np.errstate(divide="ignore", invalid="ignore"):  # a resample may repeat a single value
         ratios = first.var(axis=1, ddof=1) / second.var(axis=1, ddof=1)
     low, high = np.percentile(ratios, [2.5, 97.5])
     return float(low), float(high)
 
 
 def components(group: Group) -> tuple[float, float]:
-    """The variance between seeds and that of runs of one seed, where every seed was run in every block.
+    """Return the variances between seeds and between same-seed runs; every seed must be run in every block.
 
-    From the two mean squares of a balanced analysis of variance, block means taken out: the first, not cut
-    off at zero, is unbiased and comes out negative where seeds differ by less than their runs do.
+    They come from the two mean squares of a balanced analysis of variance, with block means removed. The
+    first is unbiased, not truncated at zero, and negative if seeds differ less than same-seed runs do.
     """
     n, blocks = group.matrix.shape
-    centred = group.matrix - group.matrix.mean(axis=0)
-    seeds = centred.mean(axis=1)
+    centered = group.matrix - group.matrix.mean(axis=0)
+    seeds = centered.mean(axis=1)
     between = blocks * (seeds**2).sum() / (n - 1)
-    noise = ((centred - seeds[:, None]) ** 2).sum() / ((n - 1) * (blocks - 1))
+    noise = ((centered - seeds[:, None]) ** 2).sum() / ((n - 1) * (blocks - 1))
     return float((between - noise) / blocks), float(noise)
 
 
@@ -241,13 +241,13 @@ METHODS: dict[str, Method] = {
     **{f"margin_{k}": lambda ends, layers, k=k: np.interp(k, [0, layers[0] - 1], ends) for k in range(8)},
 }
 
-# What a method is called where a person reads it.
+# Names of methods for display.
 NAMES: dict[str, str] = paper_data("methods.toml")
 
 
 @dataclass(frozen=True)
 class PrintedNumber:
-    """A number that the paper prints, of a claim of `numbers.toml`: the text, its method, and on what."""
+    """A printed number of a claim in `numbers.toml`: its text, its method and the method's inputs."""
 
     claim: dict[str, Any]
     method: str
@@ -273,10 +273,10 @@ def printed_numbers() -> list[PrintedNumber]:
 
 
 def recompute(method: str, printed: str, inputs: list[Series]) -> tuple[float, bool]:
-    """The value from the published inputs, and whether it can round to what is printed.
+    """Return the value from the published inputs, and whether it can round to the printed number.
 
-    The inputs are rounded themselves. The largest and smallest values that they admit are looked for at the
-    two corners to which the derivative points; both are values that the true inputs may have given.
+    The inputs are rounded themselves. The extreme values that they admit are approximated by those at the two
+    corners to which the derivative points; both could have come from the true inputs.
     """
     value = METHODS[method](*(s.values for s in inputs))
     tolerance = _tolerance(printed)
@@ -286,7 +286,7 @@ def recompute(method: str, printed: str, inputs: list[Series]) -> tuple[float, b
 
 
 def _tolerance(printed: str) -> float:
-    """Return half of the last digit; after "~", of the last digit that is not a trailing zero."""
+    """Return half a unit of the last digit; after "~", of the last digit that is not a trailing zero."""
     slack = 1e-9
     if not printed.startswith("~"):
         return half_width(printed) * (1 + slack)
@@ -314,7 +314,7 @@ def _reach(method: str, inputs: list[Series], value: float) -> tuple[float, floa
 
 @cache
 def _index() -> dict[tuple[str, tuple[str, ...], str], PrintedNumber]:
-    """Return printed numbers by table, values and method; by layer, the method ends with its number."""
+    """Return printed numbers by table, inputs and method; a layer's number is appended to the method."""
     index: dict[tuple[str, tuple[str, ...], str], PrintedNumber] = {}
     for n in printed_numbers():
         table = n.claim["where"].partition(",")[0]
@@ -324,6 +324,6 @@ def _index() -> dict[tuple[str, tuple[str, ...], str], PrintedNumber]:
 
 
 def printed(table: int, on: tuple[str, ...], method: str) -> str:
-    """Return what a table prints for a method on published values; a dash if nothing."""
+    """Return the number that a table prints for a method and its inputs; a dash if there is none."""
     number = _index().get((f"Table {table}", on, method))
     return "-" if number is None else number.text
