@@ -126,6 +126,15 @@ def test_every_figure_is_drawn_without_an_error_and_without_a_request(
     assert outside == []
 
 
+def test_a_table_whose_name_begins_with_a_digit_is_drawn(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    table = numeric_table(tmp_path).rename(tmp_path / "2024-results.csv")
+    data = load_table(table, "accuracy", "margin", None, ["batch"], "seed", None)
+    path = tmp_path / "report.html"
+    path.write_text(Report(data).page(), encoding="utf-8")
+    open_page(browser, path.as_uri())
+    assert spread(browser).get_attribute("id") == "2024-results-spread"
+
+
 def test_a_study_named_like_a_script_is_text(browser: webdriver.Chrome, page: Path) -> None:
     open_page(browser, page.as_uri())  # an alert would end this call with an error
     assert ODD in browser.find_element(By.TAG_NAME, "main").text

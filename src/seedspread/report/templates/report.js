@@ -302,7 +302,7 @@
   function markPlace() {
     const links = [...document.querySelectorAll("nav a")];
     const line = innerHeight / 3;
-    const passed = links.filter((a) => document.querySelector(a.getAttribute("href")).getBoundingClientRect().top < line);
+    const passed = links.filter((a) => document.getElementById(a.getAttribute("href").slice(1)).getBoundingClientRect().top < line);
     const atEnd = scrollY > 0 && scrollY + innerHeight > root.scrollHeight - 4;
     const here = (atEnd ? links : passed).at(-1) ?? links[0];
     if (here.hasAttribute("aria-current")) return;
