@@ -72,7 +72,7 @@ def _text(value: object) -> str:
 
 
 _NOTHING = ("", "-", "−")
-_DIGITS = r"[+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?"
+_DIGITS = r"[+\-−]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?"
 _NUMBER = re.compile(rf"~?{_DIGITS}[%×]?( pp)?( ± {_DIGITS})?( [✗†])?")
 
 
@@ -128,7 +128,8 @@ def to_csv(table: Table) -> str:
 
 def spreadsheet_cell(cell: str) -> str:
     """Return a cell on one line that is not a formula, since names come from files; signed numbers stay."""
-    return without_formula(printable(cell).replace("\n", " "))
+    line = printable(cell).replace("\n", " ")
+    return without_formula(line.replace("−", "-") if is_number(line) else line)
 
 
 def without_formula(cell: str) -> str:

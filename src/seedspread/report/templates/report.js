@@ -225,7 +225,7 @@
 
   /* Tables: sort by a column, copy the source. */
   const value = (text) => {
-    const found = text.replace(/,/g, "").match(/-?\d+(\.\d+)?(e[+-]?\d+)?/i);
+    const found = text.replace(/,/g, "").replace(/−/g, "-").match(/-?\d+(\.\d+)?(e[+-]?\d+)?/i);
     if (!found) return null;
     return text.trim().startsWith("<") ? Number(found[0]) - 1e-12 : Number(found[0]);
   };
