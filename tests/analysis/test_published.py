@@ -140,6 +140,9 @@ def test_means_are_never_read_as_runs(tmp_path: Path) -> None:
         if "n" not in words:
             assert done.stderr.rstrip().endswith(f"seedspread audit {path} --n n")
     assert seedspread_here("audit", str(path), "--n", "n").returncode == 0
+    for option in (("--plot", "fig.pdf"), ("--factors", "Model"), ("--details",)):
+        done = seedspread_here("audit", str(path), "--n", "n", *option)
+        assert done.stderr == f"error: {option[0]} has no meaning beside --n; leave it out\n"
     seeds = pd.concat([TABLE.assign(seed=seed, acc_mean=TABLE["acc_mean"] + seed) for seed in range(5)])
     assert (
         len(audit(seeds, "acc_mean", "Model", by="Dataset").comparisons) == 2

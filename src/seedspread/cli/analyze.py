@@ -92,7 +92,7 @@ def audit(
         from seedspread.analysis.published import audit_means
 
         asked.refuse("block", "last", "best", "wide", "metric_column", "no_seed", "unpaired", reason="--n")
-
+        _refuse_beside("--n", locals(), "factors", "sigma", "sd_below", "scale", "study")
         published = audit_means(
             table, asked.one_value, asked.group, asked.baseline, asked.by, n=n, sd_is=sd_is, level=level,
             equivalence=equivalence, where=asked.where, sheet=asked.sheet,
@@ -151,8 +151,8 @@ def audit(
     draw(results[0], plot, methods=details)
 
 
-# Options of an audit of pairs that have no meaning for questions about factors or an sd.
-_OF_PAIRS = ("oneline", "review", "methods", "details", "explain", "plot", "chance", "test_size")
+# Options of an audit of runs by group, without meaning beside --n, factors or a question about an sd.
+_OF_PAIRS = ("oneline", "methods", "details", "explain", "plot", "chance", "test_size")
 
 
 def _given(options: dict[str, Any], *names: str) -> list[str]:
@@ -160,10 +160,14 @@ def _given(options: dict[str, Any], *names: str) -> list[str]:
     return [f"--{name.replace('_', '-')}" for name in names if is_given[name]]
 
 
-def _refuse_beside_other_questions(options: dict[str, Any]) -> None:
-    what, *more = _given(options, "factors", "sigma", "sd_below")
-    for other in [*_given(options, *_OF_PAIRS), *(more if what == "--factors" else _given(options, "scale"))]:
+def _refuse_beside(what: str, options: dict[str, Any], *names: str) -> None:
+    for other in _given(options, *_OF_PAIRS, *names):
         raise SeedspreadError(f"{other} has no meaning beside {what}; leave it out")
+
+
+def _refuse_beside_other_questions(options: dict[str, Any]) -> None:
+    what = _given(options, "factors", "sigma", "sd_below")[0]
+    _refuse_beside(what, options, "review", *(("sigma", "sd_below") if what == "--factors" else ["scale"]))
     if len(options["values"]) > 1:
         raise SeedspreadError(f"{what} is asked of one --value at a time; got {', '.join(options['values'])}")
 
