@@ -102,7 +102,6 @@ class PaperSetting(Published):
         return paper_config(self.name)
 
     def runs(self) -> dict[tuple[str, str], list[str]]:
-        """Return the paper's accuracies."""
         out: dict[tuple[str, str], list[str]] = {}
         rows = [row for row in published_runs() if row["setting"] == self.name]
         for row in rows:

@@ -1,7 +1,6 @@
 """The terminal: a console that text from files cannot control, and tables that fit its width.
 
-Titles, levels, file names and failures are other people's text. They are printed without their control
-characters; only the program itself sets styles.
+Titles, levels and file names are other people's text: control characters and markup in it have no effect.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -59,9 +59,8 @@ def read_layers(
 ) -> RunLayers | str | None:
     """Return the layers of a finished run, or an error message.
 
-    The rates of a run that clamps were counted while it trained. For any other run they are what these
-    margins *would* cut, computed from the stored similarities. Without margins, the layers are those that the
-    run's own code logged, or None if it logged none.
+    The rates of a run that clamps were counted; those of any other are what these margins *would* cut, from
+    the stored similarities. Without margins, return the layers that the run's own code logged, if any.
     """
     try:
         return _read(str(folder), margins, clamps, RunFolder(folder).finished_at())
@@ -186,7 +185,6 @@ def _band(
 
 
 def charts(data: "ReportData", s: "Setting") -> "list[Chart | None]":
-    """Return the figures of a setting's layers."""
     over_training = [
         _curve_chart(s, quantity, curves)
         for quantity, curves in s.curves.items()

@@ -112,8 +112,7 @@ def load_store(
 ) -> ReportData:
     """Return the results of a store; missing runs and unreadable files are reported, and are no error.
 
-    By default, all its recorded studies are read, each with its own metrics. `tell` is called with a line
-    before every step.
+    By default, read all recorded studies, each with its own metrics. `tell` is called before every step.
     """
     require_extra("report", "a report")
     if not path.is_dir():

@@ -43,7 +43,6 @@ class Rarely(Generic[T]):
     """A value that is made again at most once a second, and less often if making it takes long.
 
     Args:
-        make: makes the value.
         pause: minimum time between two calls of `make`, in multiples of how long the first one took.
     """
 
