@@ -43,6 +43,10 @@ def test_latex_groups_columns_and_escapes_names() -> None:
     assert "the paper's Table 3" in text
 
 
+def test_latex_prints_a_bar_as_a_bar() -> None:
+    assert "a\\textbar{}b &" in to_latex(Table("", "t", (Column("x"), Column("y")), (("a|b", "1"),)))
+
+
 def test_markdown_keeps_groups_and_pipes_apart() -> None:
     table = Table("t", "a|b", (Column("x"), Column("y", "paper")), (("p|q", "<b>"),))
     lines = to_markdown(table).splitlines()

@@ -148,6 +148,7 @@ _FITS = (
 _LINES = 45  # per page
 _TEX = {char: f"\\{char}" for char in "{}&%$#_"} | {
     "\\": "\\textbackslash{}",
+    "|": "\\textbar{}",
     "~": "\\textasciitilde{}",
     "^": "\\textasciicircum{}",
     "<": "$<$",
