@@ -299,9 +299,16 @@ def test_what_report_says_of_a_table_reports_on_it(tmp_path: Path) -> None:
     said("report", table, *question, "--where", "epoch == 1", "--out", out)
     study = written(tmp_path, "margins", MARGINS, AUDIT + 'by = "margin_first"\n')
     fill(Plan.make(StudySpec.from_file(study), tmp_path / "store"))
-    assert said("report", tmp_path / "store", "--where", "epoch == 1", fails=True) == (
-        "--where is for a table; a store's studies say what is compared"
-    )
+    for option in (
+        ["--where", "epoch == 1"],
+        ["--no-seed"],
+        ["--unpaired"],
+        ["--no-steps"],
+        ["--lower-is-better"],
+    ):
+        assert said("report", tmp_path / "store", *option, fails=True) == (
+            f"{option[0]} is for a table; a store's studies define what is compared"
+        )
 
 
 def texts() -> list[tuple[str, str]]:

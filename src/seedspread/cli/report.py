@@ -100,9 +100,10 @@ def _material(
         return load_table(
             source, q.value, q.group, q.baseline, q.block, q.seed, q.by, asked.better, **asked.rows
         )
-    for name, _ in (one for one in q.asked() if one[0] != "value"):
-        typed = "no-seed" if q.seed is None and name == "seed" else name.replace("_", "-")
-        raise SeedspreadError(f"--{typed} is for a table; a store's studies say what is compared")
+    flags = {"seed": "no-seed", "paired": "unpaired", "steps": "no-steps"}
+    given = [(n if v else flags.get(n, n)).replace("_", "-") for n, v in q.asked() if n != "value"]
+    for name in [*given, *([f"{asked.better}-is-better"] if asked.better else [])]:
+        raise SeedspreadError(f"--{name} is for a table; a store's studies define what is compared")
     if not study:
         return load_store(Path(source), value=q.value, tell=tell)
     from seedspread.study.study import store_material
