@@ -212,6 +212,11 @@ def test_a_port_that_is_taken_is_one_line(live: LiveReport) -> None:
             make_server(live, "127.0.0.1", taken.getsockname()[1])
 
 
+def test_a_host_that_does_not_exist_is_no_matter_of_its_port(live: LiveReport) -> None:
+    with pytest.raises(ServeError, match=r"^cannot serve on 192\.0\.2\.1:0: [^;]*$"):
+        make_server(live, "192.0.2.1", 0)
+
+
 def test_a_change_makes_a_new_page_and_a_fault_keeps_the_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

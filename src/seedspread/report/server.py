@@ -1,5 +1,6 @@
 """The live page: a small server of the report and the runs under way, for one reader."""
 
+import errno
 import hashlib
 import io
 import ipaddress
@@ -150,7 +151,9 @@ def make_server(live: LiveReport, host: str, port: int) -> "ReportServer":
         return ReportServer(live, host.strip("[]"), port)
     except (OSError, OverflowError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ServeError(f"cannot serve on {host}:{port}: {reason}; try --port 0 for a free one") from None
+        is_port = getattr(error, "errno", None) in (errno.EADDRINUSE, errno.EACCES)
+        hint = "; try --port 0 for a free one" if is_port else ""
+        raise ServeError(f"cannot serve on {host}:{port}: {reason}{hint}") from None
 
 
 class ReportServer(ThreadingHTTPServer):
