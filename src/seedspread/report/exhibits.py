@@ -232,7 +232,7 @@ def per_seed(s: Setting) -> Table | None:
             printed = published.get((group, joined_levels(block)))
             if printed:
                 muted.add(len(rows))
-                values = [*printed, *["-"] * len(seeds)][: len(seeds) + extra]
+                values = [*printed, *["-"] * (len(seeds) + extra - len(printed))]
                 rows.append((f"{name}: {s.beside.heading}", *values))
     columns = [Column("condition"), *(Column(f"S{x}" if x.isdigit() else x) for x in seeds)]
     columns += [Column(f"({len(seeds) + k + 1})") for k in range(extra)]
@@ -309,7 +309,6 @@ def _listed(settings: Mapping[str, Sequence[Mapping[str, str]]], name: str) -> s
 
 
 def runs_by_state(data: ReportData) -> Table | None:
-    """Return the number of planned runs of each setting in each state."""
     planned = [s for s in data.settings if s.states]
     if not planned:
         return None

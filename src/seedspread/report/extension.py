@@ -238,10 +238,7 @@ class Setting:
 
     @property
     def beside(self) -> Published:
-        """Return the published values to show beside the setting's own.
-
-        If they answer another question or there are none, an object without values and name is returned.
-        """
+        """Return the published values of the same question; if there are none, they are empty and unnamed."""
         return self.published if self.published and self.published.same_question else Published("", "")
 
     @property

@@ -218,7 +218,7 @@ class Report:
         comparisons = [c for _, c in pairs]
         self.answer = "Not enough runs have ended to say"
         runs = sum(len(s.runs) for s in data.settings)
-        self.about = f"{data.title} | {len(pairs)} comparisons, {runs:,} runs"
+        self.about = f"{data.title} | {len(pairs)} comparisons, {runs:,} run{'s' * (runs != 1)}"
         if pairs:
             self.answer = title_of_many(comparisons) if len(pairs) > 1 else title_of(comparisons[0])
         if len(pairs) == 1 and pairs[0][0].audit is not None:
