@@ -1,1 +1,1 @@
-"""Speed, memory and simulations: what we measure about ourselves, each by `python benchmarks/NAME.py`."""
+"""Benchmarks of speed and memory, and simulations of error rates; run each by `python benchmarks/NAME.py`."""

@@ -1,4 +1,4 @@
-"""The audit's speed: a very large table."""
+"""Speed of an audit of a very large table."""
 
 import time
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def run(as_json: AsJson = False) -> None:
 
 
 def large_table(blocks: int, strata: int) -> pd.DataFrame:
-    """100,000 runs in 1,000 cells: 2 groups x blocks x strata."""
+    """Return 100,000 runs in cells of 2 groups x blocks x strata."""
     seeds = ROWS // (2 * blocks * strata)
     index = pd.MultiIndex.from_product(
         [range(strata), ["clamp", "subtract"], range(blocks), range(seeds)],

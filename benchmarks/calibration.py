@@ -1,4 +1,4 @@
-"""Do the audit's tests and intervals keep their promises? Simulated, for docs/calibration.md."""
+"""Simulate the error rates and coverage of the audit's tests and intervals, for docs/calibration.md."""
 
 import json
 import os
@@ -29,11 +29,11 @@ _MARKS = "<!-- calibration: begin -->", "<!-- calibration: end -->"
 
 
 class CalibrationError(SeedspreadError):
-    """The page for the results is not as expected."""
+    """The page for the results cannot be read, or has no place for them."""
 
 
 def tests_of(group: Group, baseline: Group) -> list[TestResult]:
-    """Every test and interval of spread that the audit gives."""
+    """Return every test and interval of spread in an audit, except the headline."""
     return [
         classic.seed_jackknife(group, baseline, 0.95),
         classic.pitman_morgan(group, baseline, 0.95),
@@ -46,10 +46,10 @@ Task = tuple[int, int, int, int, int]
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """Rejection at level 0.05 without and with a difference, test by test.
+    """Return the rate of rejection at level 0.05 without and with a difference, by test.
 
-    A task is the place of the design, that of the shape, the seeds in the first group, and the number of
-    experiments for the headline and for the other tests (half of them for power).
+    A task is the index of the design, that of the shape, the number of seeds in the first group, and the
+    numbers of experiments for the headline and for the other tests (half as many for power).
     """
     place, kind, n, _, _ = task
     design = DESIGNS[place]
@@ -58,7 +58,7 @@ def measure(task: Task) -> dict[str, Any]:
 
 
 def headline(task: Task) -> dict[str, float]:
-    """Rejection by the headline; a ratio only shifts its posterior."""
+    """Return the headline's rates of rejection; a ratio only shifts its posterior."""
     place, kind, n, draws, _ = task
     design = DESIGNS[place]
     draws = draws // 2 if design.is_slow else draws
@@ -71,7 +71,7 @@ def headline(task: Task) -> dict[str, float]:
 
 
 def other_tests(task: Task) -> dict[str, dict[str, float]]:
-    """Rejection by every test beside it."""
+    """Return the rates of rejection by every other test."""
     place, kind, n, _, draws = task
     design, rng = DESIGNS[place], np.random.default_rng([place, kind, n, 18])
     draws = draws // 2 if design.is_slow else draws
@@ -90,7 +90,7 @@ def _count(seen: dict[str, float], test: TestResult, rejected: str, draws: int) 
 
 
 def tasks(draws: int, others: int) -> list[Task]:
-    """Every condition in every size."""
+    """Return every condition with every size."""
     return [
         (place, kind, n, draws, others)
         for place, design in enumerate(DESIGNS)
@@ -100,12 +100,12 @@ def tasks(draws: int, others: int) -> list[Task]:
 
 def run(
     draws: Annotated[int, typer.Option(min=10, help="Simulated experiments per condition.")] = 3000,
-    others: Annotated[int, typer.Option(min=0, help="The same for the tests beside the headline.")] = 500,
+    others: Annotated[int, typer.Option(min=0, help="Experiments per condition for the other tests.")] = 500,
     write: Annotated[Path | None, typer.Option(help="The page to write the tables into.")] = None,
     workers: Workers = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Type-I error, power and coverage of every test of spread, by simulation (minutes)."""
+    """Simulate type-I error, power and coverage of every test of spread (minutes)."""
     page = None if write is None else _page(write)
     work = tasks(draws, others)
     console = Terminal(stderr=True)
@@ -138,7 +138,7 @@ def _page(path: Path) -> tuple[str, str]:
 
 
 def tables(done: list[dict[str, Any]], draws: int, others: int) -> str:
-    """Markdown: one table per design; a cell has the four sizes."""
+    """Return Markdown: one table per design; a cell has the four sizes."""
     measures = {
         "type_1": "Type-I error, % (nominal 5)",
         "power": f"Power at a variance ratio of {RATIO:g}, %",

@@ -1,8 +1,8 @@
-"""The conditions under which the tests of spread are tried: designs, shapes, and experiments drawn from them.
+"""Conditions for simulations: designs, shapes of distributions, and experiments drawn from them.
 
-Marginal distributions are exact: correlated normal values are turned into each shape by its quantiles (a
-Gaussian copula), so that a correlation makes no tail lighter. Or, where a design says so, all runs of a seed
-are widened by one factor.
+Marginal distributions are exact: correlated normal values are transformed to each shape by its quantiles (a
+Gaussian copula), so a correlation does not make tails lighter. If a design is `common`, all runs of a seed
+are widened by one factor instead.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _DROP = 10.0
 
 
 def _mixture(*parts: tuple[float, float, float]) -> Callable[[Floats], Floats]:
-    """The quantiles of a mixture of normals, standardised: (weight, mean, sd) each."""
+    """Return the quantile function of a standardized mixture of normals, each a (weight, mean, sd)."""
     grid = np.linspace(-20, 20, 40_001)
     below = sum(weight * ndtr((grid - mean) / sd) for weight, mean, sd in parts)
     size = sum(weight * (mean**2 + sd**2) for weight, mean, sd in parts) ** 0.5
@@ -47,7 +47,7 @@ QUANTILES: dict[str, Callable[[Floats], Floats]] = {
 
 @dataclass(frozen=True)
 class Shape:
-    """How the values of the two groups are distributed, and which share of their runs fails."""
+    """The distributions of the two groups, and the share of failing runs in each."""
 
     title: str
     names: tuple[str, str]
@@ -55,7 +55,7 @@ class Shape:
 
 
 def alike(name: str) -> Shape:
-    """Both groups of one shape."""
+    """Return a shape with one distribution for both groups."""
     return Shape(name, (name, name))
 
 
@@ -71,18 +71,18 @@ UNLIKE = (
 
 @dataclass(frozen=True)
 class Design:
-    """How the runs of an experiment hang together.
+    """The design of an experiment: its seeds, its blocks and the correlations of its runs.
 
     Attributes:
-        title: in words.
+        title: description.
         shared: whether the groups have the same seeds.
-        pairs: the correlation of the two groups' runs of one seed.
+        pairs: correlation of the two groups' runs of one seed.
         blocks: runs per seed in each group.
-        twins: the correlation of those, in each group.
-        extra: how many times as many seeds the baseline has.
-        shapes: what is drawn.
-        common: whether a wide value of a seed is wide in all its runs: normal values times one factor.
-        is_slow: whether half of the experiments must do.
+        twins: correlation of same-seed runs, in each group.
+        extra: seeds of the baseline per seed of the first group.
+        shapes: distributions to draw from.
+        common: whether all runs of a seed share its width: normal values times one factor per seed.
+        is_slow: whether only half as many experiments are simulated.
     """
 
     title: str
@@ -125,7 +125,7 @@ DESIGNS = (
 def draw(
     design: Design, shape: Shape, n: int, ratio: float, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """(draws, seeds, 2, blocks) values, and where there are runs; `ratio` is that of the variances."""
+    """Return (draws, seeds, 2, blocks) values at a ratio of variances, and which of them are runs."""
     seeds = n * design.extra
     twins = np.maximum(design.twins, design.pairs)[:, None] if design.blocks > 1 else np.array(design.pairs)
     shared, group, own = (
@@ -146,7 +146,7 @@ def draw(
 
 
 def _factors(name: str, size: tuple[int, int], rng: np.random.Generator) -> Floats:
-    """What makes normal values t5 or contaminated ones of variance 1."""
+    """Return factors that turn normal values into t5 or contaminated values with variance 1."""
     out: Floats = np.where(rng.random(size) < 0.1, 3.0, 1.0) / 1.8**0.5
     if name == "t5":
         out = np.sqrt(3 / rng.chisquare(5, size))
@@ -154,7 +154,7 @@ def _factors(name: str, size: tuple[int, int], rng: np.random.Generator) -> Floa
 
 
 def groups_of(design: Design, values: Floats, present: NDArray[np.bool_]) -> tuple[Group, Group]:
-    """One experiment, (seeds, 2, blocks), as groups."""
+    """Return an experiment with values (seeds, 2, blocks) as two groups."""
     names = tuple((str(b),) for b in range(design.blocks))
     out = []
     for k, name in enumerate(("a", "b")):
@@ -167,6 +167,6 @@ def groups_of(design: Design, values: Floats, present: NDArray[np.bool_]) -> tup
 def simulate(
     design: Design, name: str, n: int, ratio: float, rng: np.random.Generator
 ) -> tuple[Group, Group]:
-    """One experiment with both groups of the named shape."""
+    """Draw one experiment in which both groups have the named shape."""
     values, present = draw(design, alike(name), n, ratio, 1, rng)
     return groups_of(design, values[0], present)

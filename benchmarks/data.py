@@ -33,7 +33,7 @@ MEAN, STD = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
 
 
 def run(rounds: Rounds = 15, as_json: AsJson = False) -> None:
-    """Augmented views per second against the same pipeline image by image and kornia's modules."""
+    """Compare augmented views per second with the same pipeline image by image, and with kornia's modules."""
     images = load(DataConfig()).train.at(np.arange(BATCH))
     rows = [_compare(name, images, rounds) for name in NAMES]
     show({"rounds": rounds, "batch": BATCH, "pipelines": rows}, as_json, _lines)
@@ -63,7 +63,7 @@ def _compare(name: str, split: Split, rounds: int) -> dict[str, Any]:
 
 
 def _one_by_one(split: Split, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
-    """The usual way: Pillow images, one at a time, as torchvision's transforms work on them."""
+    """Return the usual way: one Pillow image at a time, as with torchvision's transforms."""
     pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in split.images]
     rng = random.Random(0)
 
@@ -111,7 +111,7 @@ def _pillow_jitter(step: ColorJitter, picture: Image.Image, rng: random.Random) 
 
 
 def _kornia(split: Split, steps: tuple[Step, ...]) -> Callable[[], Tensor]:
-    """kornia's augmentation modules, on a batch of floats."""
+    """Return kornia's augmentation modules on a batch of floats."""
     modules = import_module("kornia.augmentation")
     size = tuple(split.images.shape[-2:])
     made = [_kornia_module(modules, step, size) for step in steps]

@@ -1,7 +1,4 @@
-"""What net ratios and failure rates promise: coverage by simulation.
-
-The table stands in docs/further.md.
-"""
+"""Simulate the coverage of net ratios and failure rates, for the table in docs/further.md."""
 
 import json
 from itertools import product
@@ -24,7 +21,7 @@ _EXAMPLES = 1000
 
 
 def net(n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
-    """Coverage of the net ratio's interval; the test set accounts for a tenth to a half of the variances."""
+    """Return the coverage of net ratios; the test set accounts for a tenth to a half of the variances."""
     covered = {}
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     for shape, (a, b) in product(("normal", "t5"), ((0.1, 0.1), (0.2, 0.1), (0.05, 0.2))):
@@ -47,7 +44,7 @@ def _unit(shape: str, size: "int | tuple[int, int]", rng: np.random.Generator) -
 
 
 def rates(n: int) -> dict[str, float]:
-    """The smallest coverage of a difference of rates over a grid of true rates, by enumeration."""
+    """Return the smallest and mean coverage of differences of rates over a grid of true rates."""
     rates = [rate_of(i, n, 0.95) for i in range(n + 1)]
     every = [[difference_of(first, second).interval for second in rates] for first in rates]
     low, high = (np.array([[getattr(i, end) for i in row] for row in every]) for end in ("low", "high"))
@@ -64,7 +61,7 @@ def run(
     draws: Annotated[int, typer.Option(min=20, help="Experiments per cell.")] = 500,
     json_: AsJson = False,
 ) -> None:
-    """Simulate, and print a Markdown table; a few minutes on one core."""
+    """Simulate coverage, and print a Markdown table (minutes)."""
     found: dict[str, list[str]] = {}
     for n in track(SIZES, "simulating", console=Terminal(stderr=True)):
         rng = np.random.default_rng(n)

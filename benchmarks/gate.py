@@ -1,4 +1,4 @@
-"""How often does the gate fail healthy runs, and does its bound hold? By simulation, for docs/gate.md."""
+"""Simulate how often the gate fails healthy runs, and whether its bound holds, for docs/gate.md."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ ALPHAS = (0.05, 0.01)
 
 @dataclass(frozen=True)
 class Condition:
-    """How runs are distributed, and which share of them lies below a value."""
+    """A distribution of runs; `below` returns the share of them below a value."""
 
     title: str
     draw: Callable[[np.random.Generator, tuple[int, ...]], Floats]
@@ -33,7 +33,7 @@ class Condition:
 
 
 def _worse(name: str) -> Condition:
-    """A shape whose longer tail is on the worse side."""
+    """Return a shape with its longer tail on the worse side."""
     quantile = QUANTILES[name]
     grid = np.linspace(1e-7, 1 - 1e-7, 200_001)
     values = -quantile(1 - grid)
@@ -46,7 +46,7 @@ CONDITIONS = (_worse("normal"), _worse("t5"), _worse("skewed"))
 
 
 def false_alarms(past: Floats, new: Floats) -> dict[float, float]:
-    """Return how often (e, k) new runs fail by (e, n) past ones, in per cent, by level."""
+    """Return how often (e, k) new runs fail, judged by (e, n) past ones, in percent by level."""
     (draws, n), k = past.shape, new.shape[1]
     spread = np.ones(draws)
     if mean_level(n, k, 0.05) < 0.05:
@@ -63,21 +63,21 @@ def false_alarms(past: Floats, new: Floats) -> dict[float, float]:
 
 
 def measured(condition: Condition, n: int, draws: int) -> dict[str, Any]:
-    """Return the confidence of the bound, and how often healthy new runs fail, in per cent."""
+    """Return the confidence of the bound, and how often healthy new runs fail, in percent."""
     rng = np.random.default_rng([CONDITIONS.index(condition), n])
     past = condition.draw(rng, (draws, n))
     bounds = [bound(values, 0.05, 0.95) for values in past]
     held = [one is not None and condition.below(one.value) <= 0.05 for one in bounds]
     row = {"condition": condition.title, "past": n, "confidence": 100 * float(np.mean(held))}
     for k in NEW:
-        some = draws if k < FEWEST_SEEDS else draws // 2  # the spread takes its time
+        some = draws if k < FEWEST_SEEDS else draws // 2  # judging the spread is slow
         rates = false_alarms(past[:some], condition.draw(rng, (some, k)))
         row |= {f"{k} new, {alpha:.0%}": rate for alpha, rate in rates.items()}
     return row
 
 
 def powers(n: int, draws: int) -> dict[str, Any]:
-    """Return how often a drop that the t test shows with power 0.8 fails the gate, on normal values."""
+    """Return how often normal values fail after a drop that a t test detects with power 0.8, in percent."""
     rng = np.random.default_rng(n)
     row: dict[str, Any] = {"past": n}
     for k in NEW:

@@ -1,6 +1,6 @@
-"""`python benchmarks/step.py --device cuda`: a step at the paper's size on a GPU, by settings.
+"""A step at the paper's size on a GPU, by settings: `python benchmarks/step.py --device cuda`.
 
-It was written where no GPU was, and prints what its authors would like to be sent.
+It was written without a GPU at hand; its output is what its authors would like to receive.
 """
 
 import shutil
@@ -26,18 +26,18 @@ from seedspread.cff.training.run import without_tf32
 from seedspread.errors import SeedspreadError
 
 _BF16 = "runtime.precision=bf16"
-# What is compared, as settings of `paper/cifar10`.
+# The variants to compare, as settings of `paper/cifar10`.
 SETTINGS: dict[str, tuple[str, ...]] = {
     "plain": ("runtime.implementation=plain",),
     "fast, in slices of 128 views": ("runtime.micro_batch_size=128",),
     "fast, whole batch": (),
     "the same, bf16": (_BF16,),
 }
-_ROWS = 8192  # of the matrices by whose product the device is measured
+_ROWS = 8192  # of the matrices whose product measures the device's limit
 
 
 def run(rounds: int, as_json: bool) -> None:
-    """Measures and prints, as a table or as JSON."""
+    """Measure, and print a table or JSON."""
     if not torch.cuda.is_available():
         raise SeedspreadError(
             f"--device cuda: torch {torch.__version__} finds no CUDA device here; "
@@ -58,7 +58,7 @@ def run(rounds: int, as_json: bool) -> None:
 
 
 def describe_device(device: torch.device) -> dict[str, Any]:
-    """The GPU, and what drives it."""
+    """Return the properties of the GPU, its driver and its libraries."""
     properties = torch.cuda.get_device_properties(device)
     return {
         "name": properties.name,
@@ -74,7 +74,7 @@ def describe_device(device: torch.device) -> dict[str, Any]:
 
 
 def _driver() -> str | None:
-    """The driver's version, if the usual tool is there to tell."""
+    """Return the driver's version; None without nvidia-smi."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None
@@ -84,13 +84,13 @@ def _driver() -> str | None:
 
 
 def measure(config: RunConfig, device: torch.device, rounds: int, rows: int) -> dict[str, Any]:
-    """A step under a config: time, memory, operations, and the speed of a product of its precision.
+    """Measure a step of a config: time, memory, operations, and the speed of a product in its precision.
 
     Args:
-        config: the run.
-        device: where; the tests measure on a CPU.
-        rounds: steps that are timed, after a few that are not.
-        rows: of the square matrices whose product is the limit.
+        config: the run's config.
+        device: the device to measure; the tests use a CPU.
+        rounds: steps to time, after a few that are not timed.
+        rows: size of the square matrices whose product is the limit.
     """
     with without_tf32():
         step = random_step(config, device)
@@ -117,7 +117,7 @@ def measure(config: RunConfig, device: torch.device, rounds: int, rows: int) -> 
 
 
 def measure_views(pipeline: str, device: torch.device, rounds: int, images: int) -> dict[str, Any]:
-    """A batch of two augmented views, from images that are on the device."""
+    """Measure a batch of two augmented views, from images on the device."""
     steps, order = PIPELINES[pipeline], torch.arange(images)
     pixels = torch.randint(0, 256, (images, 3, 32, 32), dtype=torch.uint8)
     loader = Loader(Split(pixels, order, order).to(device), steps, (0.5,) * 3, (0.5,) * 3, images, views=2)
@@ -136,7 +136,7 @@ def measure_views(pipeline: str, device: torch.device, rounds: int, images: int)
 
 
 def _seconds(job: Callable[[], object], device: torch.device) -> float:
-    """Until the device has done all of it."""
+    """Return the seconds until the device has finished the job."""
     _synchronise(device)
     start = time.perf_counter()
     job()
@@ -150,7 +150,7 @@ def _synchronise(device: torch.device) -> None:
 
 
 def _product_speed(config: RunConfig, device: torch.device, rounds: int, rows: int) -> float:
-    """Operations a second of a large product, in the run's precision."""
+    """Return floating-point operations per second of a large product, in the run's precision."""
     dtype = torch.bfloat16 if config.runtime.precision == "bf16" else torch.float32
     left, right = torch.ones(2, rows, rows, dtype=dtype, device=device)
     seconds = [_seconds(lambda: left @ right, device) for _ in range(rounds + 1)][1:]
@@ -158,7 +158,7 @@ def _product_speed(config: RunConfig, device: torch.device, rounds: int, rows: i
 
 
 def _waits(step: Callable[[], object], device: torch.device) -> str | None:
-    """What in a step waits for the device, in torch's words; None if nothing does."""
+    """Return torch's message on what in a step waits for the device; None if nothing does."""
     if device.type != "cuda":
         return None
     torch.cuda.set_sync_debug_mode("error")
@@ -172,7 +172,7 @@ def _waits(step: Callable[[], object], device: torch.device) -> str | None:
 
 
 def _peak(step: Callable[[], object], device: torch.device) -> int | None:
-    """Bytes that a step holds at its peak beyond what was held before."""
+    """Return the peak memory of a step in bytes, above what was allocated before; None without CUDA."""
     if device.type != "cuda":
         return None
     torch.cuda.reset_peak_memory_stats(device)

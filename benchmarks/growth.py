@@ -1,4 +1,4 @@
-"""How time and memory of a stage-1 step grow with the batch, the depth, the tokens and the classes."""
+"""Growth of time and memory of a stage-1 step with the batch, the depth, the tokens and the classes."""
 
 import math
 import time
@@ -22,7 +22,7 @@ from seedspread.render.chart import COLORS, FORMATS, Axis, Chart, Mark, Panel, f
 from seedspread.render.terminal import Terminal
 from seedspread.render.with_matplotlib import save_chart
 
-# What is varied, over which values; all else is the paper's, but for the depth, which only multiplies.
+# Values of each varied quantity; everything else is the paper's, except the depth, which only multiplies.
 AXES: dict[str, tuple[int, ...]] = {
     "batch": (256, 512, 1024, 2048, 4096, 8192),
     "depth": (1, 2, 4, 8),
@@ -33,7 +33,7 @@ _DEFAULTS = {"batch": 256, "depth": 1, "tokens": 64, "classes": 10}
 
 
 def prepared(batch: int, depth: int, tokens: int, classes: int) -> Callable[[], None]:
-    """A fast step, of the paper's width."""
+    """Return a fast step with the paper's width."""
     images = random_batch(batch)
     generator = torch.Generator().manual_seed(1)
     labels = torch.randint(0, classes, (batch,), generator=generator).repeat(2)
@@ -42,7 +42,7 @@ def prepared(batch: int, depth: int, tokens: int, classes: int) -> Callable[[], 
 
 
 def measure(values: dict[str, int]) -> dict[str, Any]:
-    """The quickest of three steps, and the peak of the first; in the process that calls it."""
+    """Return the time of the fastest of three steps, and the peak memory of the first, in this process."""
     step = prepared(**values)
     peak = peak_memory_above(step)
     seconds = []
@@ -57,13 +57,13 @@ def run(
     plot: Annotated[Path | None, typer.Option(help="Draw it: .png, .pdf or .svg.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """How time and memory of a stage-1 step grow with batch, depth, tokens and classes."""
+    """Measure how time and memory of a stage-1 step grow with batch, depth, tokens and classes."""
     if plot is not None and plot.suffix[1:].lower() not in FORMATS:
         raise SeedspreadError(f"--plot {plot} must end in {', '.join(f'.{form}' for form in FORMATS)}")
     sizes = [(axis, _DEFAULTS | {axis: value}) for axis, values in AXES.items() for value in values]
     rows = []
     for axis, values in track(sizes, "growing", console=Terminal(stderr=True), transient=True):
-        # Each in a process of its own, so that none inherits the other's memory.
+        # Each is measured in its own process, so that none inherits another's memory.
         code = f"from benchmarks.growth import measure; print(measure({values}))"
         rows.append({"axis": axis} | in_own_process(code))
     if plot is not None:
@@ -83,7 +83,7 @@ def _lines(result: dict[str, Any]) -> Iterator[Table]:
 
 
 def growth_chart(rows: list[dict[str, Any]]) -> Chart:
-    """Time and memory against each size, on logarithmic axes; a dashed line grows in proportion."""
+    """Draw time and memory against each size on logarithmic axes; a dashed line grows in proportion."""
     return Chart(
         id="growth",
         title="How a stage-1 step grows",

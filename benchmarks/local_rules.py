@@ -34,7 +34,7 @@ print(peak_memory_above(step))
 
 
 def step_of(rule: str) -> Callable[..., None]:
-    """A step of a rule in the setting of small/cifar10, on random images: of a whole batch, or of so many."""
+    """Return a step of a rule as in small/cifar10, on a batch of random images or a given number of them."""
     torch.set_num_threads(1)
     config = read_config("small/cifar10", [*RULES[rule], "runtime.threads=1"])
     torch.manual_seed(0)
@@ -51,10 +51,10 @@ def step_of(rule: str) -> Callable[..., None]:
 
 
 def run(rounds: Rounds = 10, as_json: AsJson = False) -> None:
-    """Time and peak memory of a step of each rule, with every diagnostic, on one thread."""
+    """Measure time and peak memory of a step of each rule, with every diagnostic, on one thread."""
     jobs = {rule: step_of(rule) for rule in RULES}
     times = interleaved(jobs, rounds, "rules")
-    # Larger blocks go back to the system at once: what the allocator hoards is not what the step needs.
+    # Larger blocks are returned to the system at once: memory that the allocator keeps is not the step's.
     peaks = {rule: in_own_process(_PEAK.format(rule=rule), MALLOC_MMAP_THRESHOLD_="65536") for rule in RULES}
     result = {
         "rounds": rounds,

@@ -1,4 +1,4 @@
-"""Forward and backward of the fast loss against the plain one and pytorch-metric-learning's."""
+"""Time of the fast loss, forward and backward, compared with the plain one and pytorch-metric-learning's."""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -29,7 +29,7 @@ print(peak_memory_above(lambda: step(loss, *inputs)))
 
 
 def batch(n: int) -> tuple[Tensor, Tensor]:
-    """Features `(n, 128)` with enough in common that some pairs saturate, and labels of 10 classes."""
+    """Return features `(n, 128)` so similar that some pairs saturate, and labels of 10 classes."""
     generator = torch.Generator().manual_seed(0)
     common = 1.5 * torch.randn(1, DIM, generator=generator)
     features = torch.randn(n, DIM, generator=generator) + common
@@ -37,13 +37,13 @@ def batch(n: int) -> tuple[Tensor, Tensor]:
 
 
 def step(loss: Callable[[Tensor, Tensor], Tensor], features: Tensor, labels: Tensor) -> None:
-    """Forward and backward."""
+    """Run the loss forward and backward."""
     features.grad = None
     loss(features, labels).backward()  # type: ignore[no-untyped-call]
 
 
 def run(rounds: Rounds = 30, as_json: AsJson = False) -> None:
-    """The fast loss against the plain one and pytorch-metric-learning's; its memory at N = 16384."""
+    """Compare the fast loss with the plain one and pytorch-metric-learning's; its memory at N = 16384."""
     rows = [row for n in SIZES for row in _compare(n, rounds if n <= 1024 else max(3, rounds // 6))]
     result = {
         "rounds": rounds,
@@ -85,14 +85,14 @@ def _row(n: int, margin_type: str, times: dict[str, Timing]) -> dict[str, Any]:
         "fast_quartiles_ms": [1e3 * fast.lower, 1e3 * fast.upper],
         "plain_ms": 1e3 * plain.median,
         "plain_over_fast": plain.median / fast.median,
-        # It knows no margin: its time is the same in every row.
+        # It has no margin, so its time is the same in every row.
         "metric_learning_ms": 1e3 * reference.median if reference else None,
         "metric_learning_over_fast": reference.median / fast.median if reference else None,
     }
 
 
 def peak_memory(n: int) -> Any:
-    """Bytes of the fast loss above its inputs, `(n, 128)`; None where they cannot be measured."""
+    """Return the peak bytes of the fast loss above its inputs, `(n, 128)`; None if not measurable."""
     return in_own_process(_PEAK.format(n=n))
 
 

@@ -1,4 +1,4 @@
-"""Does the mean over few datasets keep its level? Coverage of its interval and of its prediction interval."""
+"""Simulate the coverage of the mean over few datasets and of its prediction interval."""
 
 import os
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +24,7 @@ Task = tuple[str, int, int, int]
 
 
 def measure(task: Task) -> list[tuple[float, float]]:
-    """Per spread, how often the intervals hold the mean of 0 and the log ratio of a further dataset."""
+    """Return per spread how often the intervals contain the mean, 0, and the log ratio of a new dataset."""
     shape, n, k, draws = task
     rng = np.random.default_rng([*shape.encode(), n, k])
     found = posterior_of(*draw(INDEPENDENT, alike(shape), n, 1.0, draws * k, rng), False)
@@ -42,7 +42,7 @@ def measure(task: Task) -> list[tuple[float, float]]:
 
 
 def tables(tasks: list[Task], done: list[list[tuple[float, float]]]) -> str:
-    """Markdown: a row per number of datasets and spread, a column per shape and size."""
+    """Return Markdown: a row per number of datasets and spread, a column per shape and size."""
     cells = {task[:3]: rates for task, rates in zip(tasks, done, strict=True)}
     columns = [*product(SHAPES, SIZES)]
     lines = [
@@ -63,7 +63,7 @@ def run(
     draws: Annotated[int, typer.Option(min=10, help="Simulated sets of datasets per condition.")] = 500,
     workers: Workers = 2,
 ) -> None:
-    """Coverage of the mean over datasets and of the prediction, % (minutes)."""
+    """Simulate the coverage of the mean over datasets and of its prediction interval, in % (minutes)."""
     tasks = [(shape, n, k, draws) for shape, n, k in product(SHAPES, SIZES, DATASETS)]
     os.environ["OMP_NUM_THREADS"] = "1"  # the workers are the threads
     with ProcessPoolExecutor(workers) as pool:

@@ -1,8 +1,8 @@
-"""What a GPU is asked to do, in counts: each operation that torch dispatches costs a launch or a look at it.
+"""Count the operations that torch dispatches: each costs at least the time of a launch on a GPU.
 
-Counting needs no GPU, and on the device `meta` no values either. There, whatever waits for a value is an
-error, and `elsewhere` names what would be copied between a device and the host. Nothing is dispatched where a
-tensor is made of Python's numbers, which is such a copy too: these calls are looked for by name.
+Counting needs no GPU, and no values on the device `meta`. There, waiting for a value is an error, and
+`elsewhere` lists copies between a device and the host. Making a tensor from Python numbers is such a copy
+too, but dispatches nothing: these calls are found by name.
 """
 
 from collections import Counter
@@ -21,14 +21,14 @@ from seedspread.cff.model import ViT
 from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel
 from seedspread.cff.training.trainers import trainer_of
 
-# Return new tensors, and compute nothing.
+# Operations that return new tensors and compute nothing.
 _ALLOCATE = ("aten::empty", "aten::new_empty", "aten::_unsafe_view", "aten::lift_fresh")
-# Make a tensor of what the host has.
+# Functions that make a tensor from values of the host.
 _FROM_HOST = (torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor)
 
 
 class _FromHost(TorchFunctionMode):
-    """Names the calls that send what the host has to a device."""
+    """Lists the calls that send values of the host to a device."""
 
     def __init__(self, seen: list[str]) -> None:
         super().__init__()
@@ -44,12 +44,12 @@ class _FromHost(TorchFunctionMode):
 
 
 class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts while it is entered, forward and backward.
+    """Counts operations inside its context, forward and backward.
 
     Attributes:
-        operations: how often each was dispatched, views included.
-        kernels: how many of all compute or copy something.
-        elsewhere: those of which a tensor was on another device, and calls that send values to one.
+        operations: number of dispatches by operation, including views.
+        kernels: number of dispatches that compute or copy something.
+        elsewhere: operations with a tensor on another device, and calls that send values to one.
     """
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
@@ -71,7 +71,7 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Counts, and lets it happen."""
+        """Count an operation and run it."""
         out = func(*args, **(kwargs or {}))
         self.operations[str(func)] += 1
         self.kernels += not _is_view(func) and not func.name().startswith(_ALLOCATE)
@@ -81,7 +81,7 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _is_view(func: Any) -> bool:
-    """Whether it only looks at its input in another way."""
+    """Return whether an operation only returns a view of its input."""
     aliases = [returned.alias_info for returned in func._schema.returns]
     return any(alias is not None and not alias.is_write for alias in aliases)
 
@@ -91,9 +91,9 @@ def _tensors(values: Any) -> Iterator[Tensor]:
 
 
 def count_step(config: RunConfig, device: torch.device | str = "meta") -> OperationCounter:
-    """The operations of a stage-1 step of one run, on a whole batch, with every diagnostic."""
+    """Count the operations of a stage-1 step on a whole batch, with every diagnostic."""
     step = random_step(config, device)
-    step()  # what is made once
+    step()  # the first step allocates state that later ones reuse
     counter = OperationCounter(device)
     with counter:
         step()
@@ -101,7 +101,7 @@ def count_step(config: RunConfig, device: torch.device | str = "meta") -> Operat
 
 
 def random_step(config: RunConfig, device: torch.device | str) -> Callable[[], None]:
-    """A step on random images and labels."""
+    """Return a step on random images and labels."""
     device = torch.device(device)
     with device:
         model = LayerwiseModel(config, ViT.from_config(config.model))

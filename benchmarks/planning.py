@@ -1,4 +1,4 @@
-"""What so many seeds can show, by the headline itself: simulated, and kept as a table beside the planner."""
+"""Simulate which ratios the headline detects with how many seeds, for the planner's table."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from seedspread.stats.variance_ratio import posterior_of
 
 
 def tasks(draws: int) -> list[tuple[str, Design, str, int, int]]:
-    """Every design of the table in every size: shapes, then pairs, then twins."""
+    """Return every design of the table with every size: shapes, then pairs, then same-seed runs."""
     designs = [(key(shape=shape), Design(""), shape) for shape in SHAPES]
     designs += [(key(pairs=r), Design("", shared=True, pairs=r), "normal") for r in CORRELATIONS]
     designs += [
@@ -40,10 +40,10 @@ def tasks(draws: int) -> list[tuple[str, Design, str, int, int]]:
 
 
 def thresholds(task: tuple[str, Design, str, int, int]) -> list[list[float]]:
-    """Per alpha: how far from 0 the log ratio must be to be seen in each share (`LEVELS`) of experiments.
+    """Return per alpha the log ratios that are detected in each share (`LEVELS`) of experiments.
 
-    A ratio only shifts the posterior, so that one set of experiments without a difference tells of all
-    ratios; and which group is the wider one makes no difference, so that both ends of intervals count.
+    A ratio only shifts the posterior, so one set of experiments without a difference serves for all ratios.
+    Which group is wider makes no difference, so both ends of every interval count.
     """
     name, design, shape, n, draws = task
     rng = np.random.default_rng([n, draws, len(design.title), 11])
@@ -54,7 +54,7 @@ def thresholds(task: tuple[str, Design, str, int, int]) -> list[list[float]]:
         for alpha in ALPHAS
     ]
     rows = np.quantile(needed, LEVELS, axis=1).T
-    if name == key():  # most of the error is common with that of the F test, whose answer is known
+    if name == key():  # shares most of its error with the F test, whose answer is known
         logs = np.log(values[:, :, 0, 0].var(axis=1, ddof=1) / values[:, :, 1, 0].var(axis=1, ddof=1))
         both = np.append(-logs, logs)
         rows -= np.log(stats.f.isf(LEVELS, n - 1, n - 1)) + np.quantile(both, LEVELS)
@@ -66,7 +66,7 @@ def run(
     write: Annotated[bool, typer.Option("--write", help="Replace the planner's table.")] = False,
     workers: Workers = 2,
 ) -> None:
-    """What so many seeds can show, by the headline: the table behind `seedspread seeds` (minutes)."""
+    """Simulate which ratios the headline detects: the table behind `seedspread seeds` (minutes)."""
     work = tasks(draws)
     os.environ["OMP_NUM_THREADS"] = "1"  # the workers are the threads
     with ProcessPoolExecutor(workers) as pool:

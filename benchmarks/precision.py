@@ -1,4 +1,4 @@
-"""How far a step's gradients are from those in float64, parameter by parameter, in float32 and in bf16."""
+"""Errors of a step's gradients in float32 and bf16 compared with float64, by parameter."""
 
 import re
 import statistics
@@ -25,7 +25,7 @@ WAYS = [(precision, way) for precision in ("fp32", "bf16") for way in ("plain", 
 
 
 def gradients(preset: str, images: int, precision: str, way: str) -> dict[str, Tensor]:
-    """Of one batch, by parameter: with weights away from their initial values; `fp64` is the truth."""
+    """Return the gradients of one batch by parameter, with perturbed weights; `fp64` is the reference."""
     runtime: dict[str, Any] = {"precision": precision.replace("fp64", "fp32"), "implementation": way}
     config = read_config(preset).model_copy(update={"runtime": RuntimeConfig(**runtime)})
     torch.manual_seed(0)
@@ -41,11 +41,11 @@ def gradients(preset: str, images: int, precision: str, way: str) -> dict[str, T
 
 
 def run(
-    preset: Annotated[str, typer.Option(help="Whose model.")] = "small/cifar10",
+    preset: Annotated[str, typer.Option(help="Preset of the model.")] = "small/cifar10",
     images: Annotated[int, typer.Option(min=2, help="Images in the batch.")] = 128,
     as_json: AsJson = False,
 ) -> None:
-    """How far gradients are from float64's: the norm of the error over that of the gradient."""
+    """Measure errors of gradients against float64: the norm of the error over that of the gradient."""
     truth = gradients(preset, images, "fp64", "plain")
     kinds = dict.fromkeys(re.sub(r"^(\d+\.)+", "", name) for name in truth)
     errors: dict[str, dict[str, float]] = {kind: {} for kind in kinds}

@@ -1,4 +1,4 @@
-"""What a study costs where the runs cost nothing: a program that does nothing, many times."""
+"""Overhead of a study per run, measured with a program that does nothing."""
 
 import resource
 import subprocess
@@ -14,7 +14,7 @@ from rich.table import Table
 
 from benchmarks.timing import show, table
 
-# The same for all: `echo`, which reports a number on its only line.
+# All ways run the same program: `echo`, which prints a number on a single line.
 _STUDY = """
 seeds = {runs}
 [run]
@@ -59,13 +59,13 @@ def _cost(job: Callable[[int, int], None], runs: int, workers: int) -> dict[str,
 
 
 def _cpu() -> float:
-    """Seconds of CPU of all processes that were started from here and have ended."""
+    """Return the CPU seconds of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def run(runs: int, workers: int, as_json: bool) -> None:
-    """Measures each way once, one after the other, and prints a table or JSON."""
+    """Measure each way once, one after the other, and print a table or JSON."""
     ways = {"seedspread run": _by_seedspread, f"xargs -P{workers}": _by_xargs}
     if find_spec("joblib"):
         ways["joblib"] = _by_joblib

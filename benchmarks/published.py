@@ -1,4 +1,4 @@
-"""False alarms, and power, of the F test of published sds by the excess kurtosis that it assumes."""
+"""False alarms and power of the F test for published sds, by the excess kurtosis that it assumes."""
 
 import json
 from collections.abc import Callable

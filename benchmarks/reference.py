@@ -1,7 +1,7 @@
-"""The public CFF code as something to measure against: loaded from a checkout that the user supplies.
+"""The public CFF code as a reference for benchmarks, loaded from a checkout that the user supplies.
 
-Nothing of it is part of this package. Its model and its loss are run as they are, with 'cuda' replaced; the
-step around them does what its training loop does.
+None of it is part of this package. Its model and loss run unchanged except that 'cuda' is replaced; the step
+around them does the same as its training loop.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def _load(path: Path) -> dict[str, Any]:
             f"{path}: {reason(error)}; --reference takes a checkout of HosseinAghagol/ContrastiveFF"
         ) from None
     names: dict[str, Any] = {"__name__": path.stem}
-    # Run as it is: the user asked for it by naming the folder.
+    # The user requested this code to run by naming the folder.
     exec(compile(text.replace("'cuda'", "'cpu'").replace(".cuda()", ""), str(path), "exec"), names)  # noqa: S102
     return names
 
@@ -38,7 +38,7 @@ def _load(path: Path) -> dict[str, Any]:
 def reference_step(
     folder: Path, images: Tensor, labels: Tensor, depth: int = 8, precision: str = "fp32"
 ) -> Callable[[], None]:
-    """A stage-1 step of the public code on `(2B, C, H, W)` images (both views) and `(2B,)` labels."""
+    """Return a stage-1 step of the public code on `(2B, C, H, W)` images (both views), `(2B,)` labels."""
     models, losses = _load(folder / "models" / "vit.py"), _load(folder / "losses.py")
     paper = ModelConfig(depth=depth)
     options = SimpleNamespace(
@@ -48,19 +48,19 @@ def reference_step(
     model = models["ViT"](options)
     margins = margin_schedule(0.4, 0.1, depth)
     criteria = [losses["SupMCon"](options, margin) for margin in margins]
-    optimisers = [torch.optim.AdamW(layer.parameters(), lr=4e-3, weight_decay=1e-4) for layer in model.layers]
+    optimizers = [torch.optim.AdamW(layer.parameters(), lr=4e-3, weight_decay=1e-4) for layer in model.layers]
     first, second = images.chunk(2)
     targets = labels[: len(first)]
 
     def step() -> None:
         x1, x2 = model.patching_layer(first), model.patching_layer(second)
-        for layer, criterion, optimiser in zip(model.layers, criteria, optimisers, strict=True):
+        for layer, criterion, optimizer in zip(model.layers, criteria, optimizers, strict=True):
             with torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else nullcontext():
                 x1, x2 = layer(x1.detach()), layer(x2.detach())
                 pooled = [x1.mean(1), x2.mean(1)]
             loss = criterion([p.float() for p in pooled], targets)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
 
     return step

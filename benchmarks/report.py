@@ -1,4 +1,4 @@
-"""How long the report of a store with 1,000 runs takes to make, and its page to open in a browser."""
+"""Time to make the report of a store with 1,000 runs, and to open its page in a browser."""
 
 import shutil
 import tempfile
@@ -37,7 +37,7 @@ def run(
     runs: Annotated[int, typer.Option(min=8, help="Finished runs in the store.")] = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """How long the report of a store of 1,000 runs takes, and its page to open: medians of several times."""
+    """Time the report of a store of 1,000 runs, and opening its page; medians of several rounds."""
     with tempfile.TemporaryDirectory() as folder:
         store, page = Path(folder) / "store", Path(folder) / "report.html"
         fill(Plan.make(study(max(2, runs // 4)), store))
@@ -70,7 +70,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
 
 
 def study(seeds: int) -> StudySpec:
-    """The CIFAR-10 factorial in miniature with so many seeds."""
+    """Return the CIFAR-10 factorial in miniature with this many seeds."""
     base = read_config("mini/cifar10")
     cells = []
     for margin_type in ("clamp", "subtract"):
@@ -84,7 +84,7 @@ def study(seeds: int) -> StudySpec:
 
 
 def fill(plan: Plan) -> None:
-    """Finished runs with every file that a report reads, as large as real ones; the values are made up."""
+    """Write finished runs with every file that a report reads, as large as real ones, with made-up values."""
     for recorded in plan.recorded():
         save_study(plan.store, recorded)
     labels = np.random.default_rng(0).integers(0, 10, _TEST_IMAGES)
@@ -154,7 +154,7 @@ def _fill_run(folder: RunFolder, config: RunConfig, labels: "np.ndarray[Any, Any
 
 
 def _make(store: Path, page: Path) -> float:
-    from seedspread.report import layers  # noqa: PLC0415 - its cache is emptied: every report is a first one
+    from seedspread.report import layers  # noqa: PLC0415 - empty its cache: every report is a first one
 
     layers._read.cache_clear()
     start = time.perf_counter()
@@ -167,12 +167,12 @@ def _median(values: list[float]) -> float | None:
 
 
 def _opened(page: Path) -> tuple[float, float] | None:
-    """Seconds until the page can be read and until a figure is interactive; None without a browser."""
+    """Return the seconds until the page is readable and a figure is interactive; None without a browser."""
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
         return None
     with suppress(ImportError):
-        from selenium import webdriver  # noqa: PLC0415 - only where a browser is there
+        from selenium import webdriver  # noqa: PLC0415 - only if there is a browser
 
         options = webdriver.ChromeOptions()
         options.binary_location = chromium

@@ -1,4 +1,4 @@
-"""How a benchmark is started, `python benchmarks/NAME.py`, and the options that several of them take."""
+"""Start a benchmark, `python benchmarks/NAME.py`, and define the options that several of them share."""
 
 import sys
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Workers = Annotated[int, typer.Option(min=1, help="Processes.")]
 
 
 def main(benchmark: Callable[..., None]) -> None:
-    """Runs a benchmark with the options of the command line; what it refuses is one line on stderr."""
+    """Run a benchmark with the options of the command line; an error is one line on stderr."""
     try:
         app_of(benchmark)()
     except SeedspreadError as error:
@@ -23,8 +23,8 @@ def main(benchmark: Callable[..., None]) -> None:
 
 
 def app_of(benchmark: Callable[..., None]) -> typer.Typer:
-    """A benchmark as a command with the manners of the package's own."""
-    from seedspread.cli import Command  # noqa: PLC0415 - not by what is measured in processes of its own
+    """Return a benchmark as a command that parses and explains its options as the package's commands do."""
+    from seedspread.cli import Command  # noqa: PLC0415 - not for code measured in its own process
 
     app = typer.Typer(
         add_completion=False,

@@ -1,4 +1,4 @@
-"""Calibration of what is reported beside the ratio: heterogeneity, clusters, test-set noise."""
+"""Calibration of secondary statistics: heterogeneity, clusters, same-seed runs and test-set noise."""
 
 from collections.abc import Callable, Iterable
 from itertools import product
@@ -17,24 +17,24 @@ from seedspread.stats.variance_ratio import posterior_of
 
 SIZES = (5, 7, 10, 20)
 _SHAPES = ("normal", "t5", "contaminated", "skewed")
-# Datasets that are combined.
+# Number of datasets combined.
 _DATASETS = 6
-# Test examples, and how much the runs' logits differ.
+# Number of test examples, and the sds of the runs' logits.
 _EXAMPLES, _LOGITS = 1000, (0.0, 0.05, 0.2)
-# What a dataset and a test set take: so many times fewer experiments.
+# Simulating datasets or test sets is slow: this many times fewer experiments.
 _COSTLY = 6
 
 Rates = dict[str, float]
 
 
 def gap(shape: str, n: int, draws: int, rng: np.random.Generator) -> Rates:
-    """How often one cluster is taken for two."""
+    """Return how often one cluster is taken for two."""
     found = [two_clusters(QUANTILES[shape](rng.random(n))) for _ in range(draws)]
     return {f"two clusters (gap test), {shape}: false alarms": _share(f is not None for f in found)}
 
 
 def twins(shape: str, n: int, draws: int, rng: np.random.Generator) -> Rates:
-    """How often twins are said to correlate when they do not."""
+    """Return how often uncorrelated same-seed runs are found to correlate."""
     values, _ = draw(IDLE_TWINS, alike(shape), n, 1.0, draws, rng)
     p_values = [intraclass_correlation(table[:, 0])[1] for table in values]
     rejected = _share(p is not None and p < 0.05 for p in p_values)
@@ -42,19 +42,19 @@ def twins(shape: str, n: int, draws: int, rng: np.random.Generator) -> Rates:
 
 
 def datasets(shape: str, n: int, draws: int, rng: np.random.Generator) -> Rates:
-    """Cochran's Q where all ratios are one."""
+    """Return how often Cochran's Q rejects if all ratios are 1."""
     count = draws // _COSTLY
     values, present = draw(INDEPENDENT, alike(shape), n, 1.0, count * _DATASETS, rng)
     found = posterior_of(values, present, False)
     ends = np.array([[one.quantile(q) for one in found] for q in (0.025, 0.5, 0.975)])
     low, middle, high = ends.reshape(3, count, _DATASETS)
-    errors = (high - low) / (2 * stats.norm.ppf(0.975))  # as of a normal with the headline's interval
+    errors = (high - low) / (2 * stats.norm.ppf(0.975))  # of a normal with the headline's interval
     rejected = [heterogeneity(x, e)[1] < 0.05 for x, e in zip(middle, errors, strict=True)]
     return {f"{_DATASETS} datasets, Cochran's Q, {shape}: false alarms": _share(rejected)}
 
 
 def floor(spread: float, n: int, draws: int, rng: np.random.Generator) -> Rates:
-    """The interval of the variance that an infinite test set would leave; examples differ in difficulty."""
+    """Return the coverage of the variance net of the test set, if examples differ in difficulty."""
     abilities = 1.0 + spread * rng.standard_normal(20_000)
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     true = (expit(abilities[:, None] + 2.0 * nodes) @ weights / weights.sum()).var()
@@ -67,7 +67,7 @@ def floor(spread: float, n: int, draws: int, rng: np.random.Generator) -> Rates:
 
 
 def tasks(draws: int) -> list[tuple[str, str | float, int, int]]:
-    """Every test in every condition and size."""
+    """Return every test with every condition and size."""
     shapes = [
         (name, shape, n, draws) for name, shape, n in product(("gap", "twins", "datasets"), _SHAPES, SIZES)
     ]
@@ -75,7 +75,7 @@ def tasks(draws: int) -> list[tuple[str, str | float, int, int]]:
 
 
 def measure(task: tuple[str, Any, int, int]) -> dict[str, Any]:
-    """The rates of one task."""
+    """Return the rates of one task."""
     name, condition, n, draws = task
     makers: dict[str, Callable[..., Rates]] = {
         "gap": gap,
@@ -88,7 +88,7 @@ def measure(task: tuple[str, Any, int, int]) -> dict[str, Any]:
 
 
 def tables(done: list[dict[str, Any]], draws: int) -> str:
-    """Markdown: a row per test and condition, a column per size."""
+    """Return Markdown: a row per test and condition, a column per size."""
     rows: dict[str, list[str]] = {}
     for result in done:
         for name, rate in result["rates"].items():

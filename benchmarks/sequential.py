@@ -1,4 +1,4 @@
-"""Do looks at a growing study keep their promises, and what do they save? By the headline itself."""
+"""Simulate error rates and savings of sequential studies, judged by the headline at every look."""
 
 import json
 import os
@@ -44,10 +44,10 @@ from seedspread.stats.sequential import (
 )
 
 ALPHA = 0.05
-# Of the table of levels: every number of seeds at which one of its designs looks.
+# Every number of seeds at which a design in the table of levels has a look.
 GRID = tuple(sorted({*range(6, 61, 2), *range(5, 61, 5)}))
 _STARTS, _STEPS, _MOST_LOOKS, _BATCH = (5, 6, 8, 10, 12, 16, 20), (2, 4, 5, 8, 10), 15, 200
-# What is measured: the rule of the docs, under what the other tests are tried under.
+# The rule of the docs, measured under the conditions of the other tests.
 RULE = SequentialSpec(start=8, step=4, limit=40)
 CONDITIONS: tuple[tuple[Design, str], ...] = (
     *((IDLE_PAIRS, shape) for shape in (*SHAPES, "skewed")),
@@ -56,12 +56,12 @@ CONDITIONS: tuple[tuple[Design, str], ...] = (
     *((INDEPENDENT, shape) for shape in SHAPES),
     (TWINS, "normal"),
 )
-# In units of log 2, from the true ratio: 1 and the bounds of equivalence, where the true one is 1 or 4.
+# Ratio 1 and the bounds of equivalence, relative to a true ratio of 1 or 4, in units of log 2.
 _AT = (-3, -2, -1, 0, 1)
 
 
 def designs() -> Iterator[tuple[int, ...]]:
-    """The looks of the table of levels."""
+    """Yield the looks of each design in the table of levels."""
     for start in _STARTS:
         for step in _STEPS:
             for limit in range(start + step, GRID[-1] + 1, step):
@@ -71,14 +71,14 @@ def designs() -> Iterator[tuple[int, ...]]:
 
 
 def paths(task: tuple[str, int]) -> Floats:
-    """(draws, grid) p values of studies without a difference; a batch of them."""
+    """Return (draws, grid) p values of a batch of studies without a difference."""
     shape, batch = task
     rng = np.random.default_rng([SHAPES.index(shape), batch, 21])
     return simulated_p_values(simulated_values(shape, _BATCH, GRID[-1], rng), GRID)
 
 
 def level_table(of_shapes: dict[str, Floats]) -> str:
-    """The table of factors, as JSON."""
+    """Return the table of factors as JSON."""
     places = {n: k for k, n in enumerate(GRID)}
     factors = {
         key(sizes): factor_from(sizes, [p[:, [places[n] for n in sizes]] for p in of_shapes.values()])
@@ -90,7 +90,7 @@ def level_table(of_shapes: dict[str, Floats]) -> str:
 
 
 def tails(design: Design, shape: str, draws: int, rng: np.random.Generator) -> Floats:
-    """(looks, 2, places, draws) of the posterior below and above each place of `_AT`."""
+    """Return (looks, 2, places, draws) posterior probabilities below and above each place of `_AT`."""
     values, _ = draw(design, alike(shape), RULE.limit, 1.0, draws, rng)
     places = np.log(2) * np.array(_AT)
     return np.array(
@@ -105,7 +105,7 @@ def tails(design: Design, shape: str, draws: int, rng: np.random.Generator) -> F
 
 
 def measured(found: Floats, sizes: tuple[int, ...], factor: float) -> dict[str, float]:
-    """Error, coverage at the stop, seeds and power, of (looks, 2, places, draws) tails."""
+    """Return type-I error, coverage at the stop, seeds and power from (looks, 2, places, draws) tails."""
     looks = [InterimLook(sizes, k + 1, factor) for k in range(len(sizes))]
     level = np.array([nominal_level(look, ALPHA) for look in looks])[:, None]
     one_sided = 0.5 * np.array([nominal_level(look, 2 * ALPHA) for look in looks])[:, None]
@@ -130,14 +130,14 @@ def measured(found: Floats, sizes: tuple[int, ...], factor: float) -> dict[str, 
 
 
 def measure(place: int, draws: int) -> dict[str, Any]:
-    """One condition."""
+    """Measure one condition."""
     design, shape = CONDITIONS[place]
     found = tails(design, shape, draws, np.random.default_rng([place, draws, 22]))
     return {"design": design.title, "shape": shape} | measured(found, RULE.sizes, factor_of(RULE.sizes))
 
 
 def fixed_seeds(row: dict[str, Any]) -> str:
-    """Of a study that is judged once and sees a ratio of 4 as often, where that is planned for."""
+    """Return the seeds with which a single look shows a ratio of 4 as often; a dash if not in the planner."""
     design = next(design for design, _ in CONDITIONS if design.title == row["design"])
     if row["shape"] not in PLANNED or design.blocks > 1 or design.common:
         return "-"
@@ -146,7 +146,7 @@ def fixed_seeds(row: dict[str, Any]) -> str:
 
 
 def table(done: list[dict[str, Any]], draws: int) -> str:
-    """Markdown."""
+    """Return a Markdown table."""
     lines = [
         f"{RULE.title.capitalize()}; {draws:,} simulated studies each. Type-I error over all looks, beside "
         f"that of one look at {RULE.limit} seeds; coverage of the interval at the stop, without a difference "
@@ -174,7 +174,7 @@ def run(
     workers: Workers = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Type-I error, coverage and seeds of studies that are looked at while they grow (minutes)."""
+    """Simulate type-I error, coverage and seeds of studies with interim looks (minutes)."""
     os.environ["OMP_NUM_THREADS"] = "1"  # the workers are the threads
     console = Terminal(stderr=True)
     with ProcessPoolExecutor(workers) as pool:

@@ -1,6 +1,6 @@
-"""Level, coverage and power of what is asked of many cells: factors, one sd for all, a bound of the sd.
+"""Simulate level, coverage and power of questions about many cells: factors, a common sd, a bound of the sd.
 
-Small designs on purpose: 5, 7 and 10 seeds per cell; the tables are those of docs/statistics-appendix.md.
+The designs are small on purpose, 5, 7 and 10 seeds per cell. The tables are in docs/statistics-appendix.md.
 """
 
 import json
@@ -21,7 +21,7 @@ from seedspread.stats.headline import headlines
 
 SIZES = (5, 7, 10)
 SHAPES = {"normal": "normal", "t5": "t5", "gamma(2)": "skewed"}
-# A 2 x 2 x 3 design: two factors of two levels and a dose; terms by the columns of the model.
+# A 2 x 2 x 3 design of two factors with two levels and a dose; columns of X are the terms of the model.
 _CELLS = np.array(list(product((1.0, -1.0), (1.0, -1.0), (-1.0, 0.0, 1.0))))
 _A, _B, _DOSE = _CELLS.T
 X = np.stack([np.ones(12), _A, _B, _DOSE, _A * _B, _A * _DOSE, _B * _DOSE], axis=1)
@@ -45,7 +45,7 @@ def double_glm(values: Floats) -> Floats:
 
 
 def factors(shape: str, n: int, shared: float, draws: int, rng: np.random.Generator) -> dict[str, float]:
-    """Error rates of the terms (mean and worst), and power and coverage at a ratio; seeds may correlate."""
+    """Return error rates of the terms (mean and worst), power and coverage; seeds may correlate."""
     levels, squares, power, covered = [], [], [], []
     for _ in range(draws):
         common, own = rng.standard_normal(n), rng.standard_normal((12, n))
@@ -71,7 +71,7 @@ def factors(shape: str, n: int, shared: float, draws: int, rng: np.random.Genera
 
 
 def one_sd(shape: str, count: int, n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
-    """How often the omnibus test and Bartlett's reject, and the omnibus one if log variances have sd 1."""
+    """Return how often the omnibus test and Bartlett's reject; power is at log variances with sd 1."""
     found = []
     for _ in range(draws):
         values = QUANTILES[shape](rng.random((count, n)))
@@ -90,7 +90,7 @@ def one_sd(shape: str, count: int, n: int, draws: int, rng: np.random.Generator)
 
 
 def bounds(shape: str, n: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
-    """How often a bound at the true value is met, or not met, by mistake: of an sd, and of a ratio of two."""
+    """Return how often a bound at the true value gets a wrong YES or NO, for an sd and for a ratio."""
     values = QUANTILES[shape](rng.random((draws, 2, n)))
     sds = [pooled_sd([Group.of(row)]) for row in values[:, 0]]
     pairs = [(Group.of(a), Group.of(b, np.arange(n, 2 * n))) for a, b in values]

@@ -1,4 +1,4 @@
-"""How long commands take to start: CPU seconds of a process, beside imports that it cannot avoid."""
+"""Time to start commands: CPU seconds of a process, compared with the imports that it cannot avoid."""
 
 import resource
 import statistics
@@ -31,7 +31,7 @@ STARTS = {
 
 
 def run(rounds: Rounds = 5, as_json: AsJson = False) -> None:
-    """How long commands take to start, beside what they import."""
+    """Time the start of commands, compared with what they import."""
     seconds: dict[str, list[float]] = {name: [] for name in STARTS}
     for _ in track(range(rounds), "starts", console=Terminal(stderr=True), transient=True):
         for name, words in STARTS.items():

@@ -1,4 +1,4 @@
-"""A stage-1 step at the paper's size or a preset's: against the public code and against the machine."""
+"""A stage-1 step at the paper's or a preset's size, compared with the public code and the machine's limit."""
 
 import statistics
 import subprocess
@@ -26,9 +26,9 @@ from seedspread.errors import SeedspreadError
 
 PAPER = "paper/cifar10"
 PRODUCT = "a large product"
-_ROWS = 2048  # of the matrices by whose product the machine is measured
+_ROWS = 2048  # of the matrices whose product measures the machine's limit
 
-# What is compared: the settings of `runtime`.
+# The variants to compare, as settings of `runtime`.
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {"implementation": "plain"},
     "fast": {},
@@ -39,7 +39,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "native, bf16": {"implementation": "native", "precision": "bf16"},
 }
 
-# Each step lives in a process of its own, with the allocator that its runs have, and waits to be asked.
+# Each variant has its own process, with the same allocator as a run, and takes steps on request.
 _CHILD = """
 import sys, time
 from benchmarks.step import count_flops, job
@@ -57,7 +57,7 @@ for _ in sys.stdin:
 
 
 def our_step(batch: Batch, model: ModelConfig, runtime: dict[str, Any]) -> Callable[[], None]:
-    """A step as a run does it, with every diagnostic."""
+    """Return a step as in a run, with every diagnostic."""
     step = step_of(RunConfig(model=model, runtime=RuntimeConfig(**runtime)))
     return lambda: step(batch)
 
@@ -65,7 +65,7 @@ def our_step(batch: Batch, model: ModelConfig, runtime: dict[str, Any]) -> Calla
 def job(
     name: str, reference: str | None, preset: str = PAPER, images: int | None = None
 ) -> Callable[[], object]:
-    """One of `SETTINGS`, the public code, or a large product; on a preset's batch, or so many images."""
+    """Return a step of `SETTINGS` or the public code on a preset's batch or `images`, or a large product."""
     if name == PRODUCT:
         left, right = torch.randn(2, _ROWS, _ROWS)
         return lambda: left @ right
@@ -80,7 +80,7 @@ def job(
 
 def run(
     rounds: Rounds = 5,
-    preset: Annotated[str, typer.Option(help="Whose model and batch, such as small/cifar10.")] = PAPER,
+    preset: Annotated[str, typer.Option(help="Preset of model and batch, such as small/cifar10.")] = PAPER,
     steps: Annotated[int, typer.Option(min=1, help="Steps per round: several of a small model.")] = 1,
     reference: Annotated[
         Path | None, typer.Option(help="A checkout of HosseinAghagol/ContrastiveFF to measure against.")
@@ -88,27 +88,27 @@ def run(
     bf16: Annotated[
         bool, typer.Option("--bf16", help="Also in bf16: very slow without hardware for it.")
     ] = False,
-    busy: Annotated[int, typer.Option(min=0, help="Beside this many processes that keep a core busy.")] = 0,
+    busy: Annotated[int, typer.Option(min=0, help="Processes that each keep a core busy meanwhile.")] = 0,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(help="cuda: on a GPU instead, by settings, with all you would send back."),
+        typer.Option(help="cuda: on a GPU instead, by settings, with everything worth reporting."),
     ] = "cpu",
     as_json: AsJson = False,
 ) -> None:
-    """A stage-1 step at the paper's size or a preset's, against the public code and against the machine."""
+    """Measure a stage-1 step at the paper's or a preset's size; compare the public code and the machine."""
     if reference is not None and preset != PAPER:
         raise SeedspreadError("--reference has the paper's size: leave --preset out")
     if device == "cuda":
         if reference is not None or preset != PAPER or steps != 1:
             raise SeedspreadError("--device cuda takes no --preset, --steps or --reference: leave them out")
-        from benchmarks import gpu  # noqa: PLC0415 - which takes its counts from here
+        from benchmarks import gpu  # noqa: PLC0415 - it imports this module
 
         gpu.run(rounds=rounds, as_json=as_json)
         return
     folder = None if reference is None else str(reference.absolute())
     if folder:
         few = random_batch(2)
-        reference_step(Path(folder), few.images, few.labels)  # a wrong folder is refused at once
+        reference_step(Path(folder), few.images, few.labels)  # refuses a wrong folder at once
     settings = [
         name
         for name, runtime in SETTINGS.items()
@@ -148,10 +148,10 @@ def run(
 
 
 class _Child:
-    """A process that takes a step whenever it is asked, and idles in between."""
+    """A process that takes a step on request, and idles in between."""
 
     def __init__(self, name: str, reference: str | None, preset: str, steps: int) -> None:
-        # The kernel's products are not torch's; what it works out again for the way back is not counted.
+        # torch cannot count the kernel's products; what it recomputes in the backward pass is left out.
         counted = name.replace("native", "fast")
         code = _CHILD.format(name=name, counted=counted, reference=reference, preset=preset, steps=steps)
         self._process = subprocess.Popen(
@@ -183,7 +183,7 @@ class _Child:
 
 @contextmanager
 def _busy() -> Iterator[None]:
-    """A neighbour that leaves a core no rest."""
+    """Keep a core busy inside the context."""
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         yield
@@ -193,7 +193,7 @@ def _busy() -> Iterator[None]:
 
 
 def count_flops(step: Callable[[], object]) -> int:
-    """Floating-point operations of the products in a step; all else is left out."""
+    """Return the floating-point operations of the matrix products in a step."""
     with FlopCounterMode(display=False) as counter:
         step()
     return int(counter.get_total_flops())

@@ -1,4 +1,4 @@
-"""How long a store of 10,000 runs takes to list."""
+"""Time to list a store of 10,000 runs."""
 
 import shutil
 import tempfile
@@ -26,7 +26,7 @@ def run(
     runs: Annotated[int, typer.Option(min=1, help="Finished runs in the store.")] = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """How long a store of 10,000 runs takes to list: the median of three times."""
+    """Time listing a store of 10,000 runs; the median of three rounds."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder))
         fill(store, runs)
@@ -37,7 +37,7 @@ def run(
 
 
 def fill(store: Store, runs: int) -> None:
-    """Writes runs with all that listing reads; as large as real ones."""
+    """Write runs with every file that listing reads, as large as real ones."""
     config = read_config("mini/cifar10")
     norms = {"gradient_norm": 1.0, "gradient_norm_mean": 1.0, "loss": 5.0}
     layers = [{"layer": k, "margin": 0.4, "clamp_activation_rate": 0.6, **norms} for k in range(4)]

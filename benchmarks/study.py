@@ -1,4 +1,4 @@
-"""A study of small runs: runs per hour by ways of training them, and where the time goes."""
+"""A study of small runs: runs per hour by way of training, and the time of each phase."""
 
 import resource
 import statistics
@@ -47,7 +47,7 @@ print((imported - begin, loaded - imported, time.perf_counter() - loaded))
 
 
 def study_of(preset: str, seeds: int, implementation: str) -> StudySpec:
-    """Clamp and subtract with a few seeds, trained in one way."""
+    """Return a study of clamp and subtract with a few seeds, trained in one way."""
     values = {
         "title": preset,
         "runner": "cff",
@@ -59,24 +59,24 @@ def study_of(preset: str, seeds: int, implementation: str) -> StudySpec:
     return StudySpec.from_values(preset, values, lambda _: CffRunner())
 
 
-def run_once(study: StudySpec, workers: int, cpu_seconds: list[float]) -> None:
-    """Trains it in a store of its own; adds what its processes took."""
-    before = _of_children()
+def train_study(study: StudySpec, workers: int, cpu_seconds: list[float]) -> None:
+    """Train a study in a new store; append the CPU seconds of its processes."""
+    before = _cpu_of_children()
     with tempfile.TemporaryDirectory() as folder:
         plan = Plan.make(study, folder)
         progress = run_plan(plan, LocalExecutor(workers=workers))
         if progress.left or progress.failed:
             raise RuntimeError(f"{len(progress.failed)} runs failed, {progress.left} were left")
-    cpu_seconds.append(_of_children() - before)
+    cpu_seconds.append(_cpu_of_children() - before)
 
 
-def _of_children() -> float:
+def _cpu_of_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def start_up(implementation: str) -> dict[str, float]:
-    """Seconds of a fresh process until its first step is done."""
+    """Return the seconds of a fresh process until its first step is done, by part."""
     seconds = in_own_process(_START.format(implementation=implementation))
     return dict(zip(("imports", "data", "first step"), seconds, strict=True))
 
@@ -97,7 +97,7 @@ def _timed(seconds: dict[str, float], name: str, owner: Any, attribute: str) -> 
 
 
 def phases(preset: str, implementation: str) -> dict[str, float]:
-    """Seconds that a run spends in each part, in this process."""
+    """Return the seconds that a run in this process spends in each part."""
     seconds: dict[str, float] = {}
     study = study_of(preset, 1, implementation)
     config = CffRunner().seeded(study.cells[0].parameters, study.seeds[0])
@@ -117,7 +117,7 @@ def phases(preset: str, implementation: str) -> dict[str, float]:
 def run(
     rounds: Annotated[int, typer.Option(min=2, help="Rounds of interleaved studies.")] = 3,
     workers: Workers = 2,
-    preset: Annotated[str, typer.Option(help="What is trained.")] = "quickstart",
+    preset: Annotated[str, typer.Option(help="Preset to train.")] = "quickstart",
     seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with both margins.")] = 4,
     of_programs: Annotated[
         int | None,
@@ -125,13 +125,13 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Runs per hour of a small study, by ways of training them; where the time goes (minutes)."""
+    """Measure runs per hour of a small study by way of training, and the time of each phase (minutes)."""
     if of_programs is not None:
         programs.run(runs=of_programs, workers=workers, as_json=as_json)
         return
     ways = [way for way in WAYS if way != "native" or why_not() is None]
     cpu: dict[str, list[float]] = {way: [] for way in ways}
-    jobs = {way: partial(run_once, study_of(preset, seeds, way), workers, cpu[way]) for way in ways}
+    jobs = {way: partial(train_study, study_of(preset, seeds, way), workers, cpu[way]) for way in ways}
     times = interleaved(jobs, rounds, "studies")
     runs, (first_way, *_) = 2 * seeds, ways
     first, first_cpu = times[first_way].median, statistics.median(cpu[first_way])

@@ -1,4 +1,4 @@
-"""What benchmarks share: interleaved timing, peak memory, and how results and the machine are printed."""
+"""Helpers for benchmarks: interleaved timing, peak memory, and printing results with the machine."""
 
 import ast
 import json
@@ -19,13 +19,13 @@ from rich.table import Table
 
 from seedspread.render.terminal import Terminal
 
-# Progress goes to stderr, so that `--json` on stdout stays clean.
+# Progress goes to stderr, so that stdout has nothing but the result.
 _console = Terminal(stderr=True)
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds: the median and the quartiles of interleaved rounds."""
+    """Median and quartiles of interleaved rounds, in seconds."""
 
     median: float
     lower: float
@@ -33,7 +33,7 @@ class Timing:
 
 
 def interleaved(jobs: Mapping[str, Callable[[], object]], rounds: int, title: str) -> dict[str, Timing]:
-    """Times each job once per round, round after round, so that a slow spell hits them all."""
+    """Time each job once per round, so that a slow spell affects all of them."""
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
     for job in jobs.values():  # warm caches and allocators
         job()
@@ -51,9 +51,9 @@ def _summary(values: list[float]) -> Timing:
 
 
 def peak_memory_above(job: Callable[[], object]) -> int | None:
-    """Bytes of memory that `job` holds at its peak beyond what the process holds before.
+    """Return the peak memory of a job in bytes, above what the process held before.
 
-    Only Linux lets a process reset its high-water mark; elsewhere the answer is None.
+    Only Linux lets a process reset its high-water mark; elsewhere, return None.
     """
     reset = Path("/proc/self/clear_refs")
     if not reset.exists():
@@ -72,7 +72,7 @@ def _status_bytes(field: str) -> int:
 
 
 def in_own_process(code: str, **environment: str) -> Any:
-    """Runs code in a fresh process, whose memory and imports are its own; returns what it prints."""
+    """Run code in a fresh process, with its own memory and imports; return the value that it prints."""
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | environment)
     return ast.literal_eval(done.stdout)
@@ -81,7 +81,7 @@ def in_own_process(code: str, **environment: str) -> Any:
 def show(
     result: dict[str, Any], as_json: bool, lines: Callable[[dict[str, Any]], Iterable[str | Table]]
 ) -> None:
-    """Prints what was measured and where: as JSON for machines, else the tables and sentences of `lines`."""
+    """Print a result and the machine: as JSON, or as the tables and sentences that `lines` returns."""
     result = {"machine": machine()} | result
     if as_json:
         print(json.dumps(result, indent=2))
@@ -95,7 +95,7 @@ def show(
 
 
 def table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], names: int = 0) -> Table:
-    """A table of numbers, and one column, by its place, of names."""
+    """Return a table of numbers; `names` is the index of the one column of names."""
     out = Table(title=title)
     for place, heading in enumerate(headings):
         out.add_column(heading, justify="left" if place == names else "right")
@@ -105,14 +105,14 @@ def table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], na
 
 
 def megabytes(count: int | None) -> str:
-    """Bytes as they stand in a table; None where they could not be measured."""
+    """Format bytes for a table; None, if they could not be measured, is a dash."""
     return "-" if count is None else f"{count / 1e6:,.0f} MB"
 
 
 def machine() -> str:
-    """One line: processor, threads that torch uses, versions."""
+    """Return one line: processor, torch threads, versions."""
     python = f"Python {platform.python_version()}"
-    if "torch" not in sys.modules:  # what was measured did without it
+    if "torch" not in sys.modules:  # the benchmark does not use it
         return f"{_processor()}, {os.cpu_count()} cores, numpy {np.__version__}, {python}"
     torch = sys.modules["torch"]
     threads = f"{torch.get_num_threads()} torch threads, torch {torch.__version__}"

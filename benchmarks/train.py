@@ -1,4 +1,4 @@
-"""A stage-1 step: what the diagnostics cost, and what memory it needs as the model grows deeper."""
+"""Cost of the diagnostics in a stage-1 step, and its memory by depth of the model."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,7 +31,7 @@ print(peak_memory_above(lambda: trainer.step(many, 0, sums)))
 
 
 def random_batch(images: int, model: ModelConfig | None = None) -> Batch:
-    """Two views of random images, of the paper's shape or a model's."""
+    """Return two views of random images with the shape of the paper's images or a model's."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randn(2 * images, *(model or ModelConfig()).image_shape, generator=generator)
     labels = torch.randint(0, 10, (images,), generator=generator)
@@ -39,7 +39,7 @@ def random_batch(images: int, model: ModelConfig | None = None) -> Batch:
 
 
 def step_of(config: RunConfig) -> Callable[[Batch], None]:
-    """A step with every diagnostic."""
+    """Return a step with every diagnostic."""
     torch.manual_seed(0)
     threads = torch.get_num_threads()
     trainer = trainer_of(LayerwiseModel(config, ViT.from_config(config.model), threads))
@@ -53,7 +53,7 @@ def step_of(config: RunConfig) -> Callable[[Batch], None]:
 
 
 def autograd_trainer(depth: int, rule: str = "layer_local") -> tuple[AutogradTrainer, EpochSums]:
-    """A model of the paper's width, trained through autograd, and sums for its epoch."""
+    """Return a trainer through autograd, with a model of the paper's width, and sums for its epoch."""
     config = RunConfig(
         model=ModelConfig(dim=DIM, depth=depth),
         training=TrainingConfig(rule=rule, batch_size=BATCH),  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def autograd_trainer(depth: int, rule: str = "layer_local") -> tuple[AutogradTra
 
 
 def bare_step(trainer: AutogradTrainer, batch: Batch) -> None:
-    """The same training, and nothing recorded."""
+    """Take the same step as the trainer, without any diagnostic."""
     tokens = batch.images
     for layer, module in enumerate(trainer.model.vit.layers):
         trainer.optimisers[layer].zero_grad()
@@ -74,7 +74,7 @@ def bare_step(trainer: AutogradTrainer, batch: Batch) -> None:
 
 
 def run(rounds: Rounds = 10, as_json: AsJson = False) -> None:
-    """What the diagnostics cost in a stage-1 step, and its memory as the model grows deeper."""
+    """Measure the cost of the diagnostics in a stage-1 step, and its memory by depth of the model."""
     (trainer, sums), batch = autograd_trainer(depth=4), random_batch(BATCH)
     jobs = {
         "with": lambda: trainer.step(batch, 0, sums),
@@ -96,8 +96,7 @@ def run(rounds: Rounds = 10, as_json: AsJson = False) -> None:
 
 
 def _peak(depth: int, rule: str) -> Any:
-    # Larger blocks go back to the system as soon as they are freed: what the allocator hoards is not what the
-    # step needs.
+    # Larger blocks are returned to the system at once: memory that the allocator keeps is not the step's.
     return in_own_process(_PEAK.format(depth=depth, rule=rule), MALLOC_MMAP_THRESHOLD_="65536")
 
 

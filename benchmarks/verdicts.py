@@ -1,7 +1,7 @@
-"""How often is the verdict YES? Simulated from groups to the word, for docs/statistics-appendix.md.
+"""Simulate how often the verdict is YES, for docs/statistics-appendix.md.
 
-`calibration.py` measures tests and intervals; here the whole road is tried: the shape check, the doubts
-about single seeds, clusters and scales, and the rule of the word.
+`calibration.py` simulates tests and intervals; this is the whole way to a verdict: the shape check, the
+doubts about single seeds, clusters and scales, and the rule for the word.
 """
 
 import json
@@ -33,7 +33,7 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 
 @dataclass(frozen=True)
 class Condition:
-    """A shape that both groups have; `unit` is that of the metric."""
+    """A distribution of both groups; `unit` is that of the metric."""
 
     title: str
     draw: Draw
@@ -96,7 +96,7 @@ def answers(condition: Condition, n: int, ratio: float, draws: int) -> list[Judg
 
 
 def measure(task: tuple[int, int, float, int]) -> dict[str, Any]:
-    """Return the shares of YES and of alarms of the shape check, for a condition, a size and a ratio."""
+    """Return the shares of YES and of shape alarms for a condition, a size and a ratio."""
     place, n, ratio, draws = task
     found = answers(CONDITIONS[place], n, ratio, draws)
     return {
@@ -110,7 +110,7 @@ def measure(task: tuple[int, int, float, int]) -> dict[str, Any]:
 
 
 def table(done: list[dict[str, Any]]) -> str:
-    """Markdown: a row per condition, a column per size."""
+    """Return Markdown: a row per condition, a column per size."""
     lines = [
         "| both groups | " + " | ".join(f"n = {n}" for n in SIZES) + " |",
         "|---|" + "---|" * len(SIZES),
