@@ -1,8 +1,8 @@
 """Run the published cases of the README and docs/cases.md again, and write what they print into the pages.
 
-`python tools/cases.py TABLES`, where TABLES is a folder with the published tables. They are not part of the
-project: each case says where its table comes from. The tests do the same and compare the answers, if there
-is such a folder.
+`python tools/cases.py TABLES`, with TABLES a folder of the published tables. They are not part of the
+project: each case gives the source of its table. The tests do the same and compare the answers, if there is
+such a folder.
 """
 
 import os
@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "docs" / "cases.md", ROOT / "README.md")
 TABLES = Path(os.environ.get("SEEDSPREAD_TABLES", ROOT.parent / "shared" / "tables"))
-# Files as their authors call them, and as the folder of tables does, with what it has filtered already.
+# File names by their authors and in the folder of tables; a filter that is already applied there is dropped.
 _STORED = {
     "replicate_results.csv": "bert-finetuning.csv",
     "per_seed.csv": "nsad-auc.csv",
@@ -27,13 +27,13 @@ _VERDICT = re.compile(r"^ {2}(YES|NO|MAYBE|CAN'T TELL) ", re.MULTILINE)
 
 
 def shown(text: str) -> list[tuple[str, str]]:
-    """Return each command of a page that is shown with its output, and that output."""
+    """Return each command that a page shows with its output, and that output."""
     return [(found[1], found[2]) for found in _SHOWN.finditer(text)]
 
 
 def printed(command: str, tables: Path) -> str:
-    """Return what a command prints today on a terminal of 80 columns, without closing hints."""
-    from seedspread.cli import app  # noqa: PLC0415 - the pages can be read without it
+    """Return the current output of a command on a terminal of 80 columns, without closing hints."""
+    from seedspread.cli import app  # noqa: PLC0415 - not needed to read the pages
 
     for theirs, ours in _STORED.items():
         command = command.replace(theirs, ours)
@@ -48,7 +48,7 @@ def printed(command: str, tables: Path) -> str:
 
 
 def answer(output: str) -> str:
-    """Return the part of an output that is the answer: its verdicts and their figures, as one line."""
+    """Return the answer in an output, its verdicts and their numbers, as one line."""
     found = _VERDICT.search(output)
     return "" if found is None else " ".join(output[found.start() :].partition("\n\n")[0].split())
 

@@ -2,9 +2,9 @@
 
     python tools/figures.py [NAME ...]
 
-What takes a training or long to compute is drawn from what was measured, in a .csv beside the picture.
-`docs/images/figures.json` has for each picture a digest of its data and one of its file: a test compares both
-with those of today.
+Pictures that take a training or a long computation are drawn from measurements in a .csv beside them.
+`docs/images/figures.json` records a digest of each picture's data and one of its file: a test compares both
+with the current ones.
 """
 
 import hashlib
@@ -38,18 +38,18 @@ def _measured(name: str) -> pd.DataFrame:
 
 
 def _growth() -> Chart:
-    """Measured by `python benchmarks/growth.py --json`."""
+    """Draw measurements of `python benchmarks/growth.py --json`."""
     rows = _measured("growth").to_dict("records")
     return growth_chart([{str(name): value for name, value in row.items()} for row in rows])
 
 
 def _monitor() -> Chart:
-    """Measured by `python examples/arcface_monitor.py`, as its monitor's `to_frame` has it."""
+    """Draw measurements of `python examples/arcface_monitor.py`, from its monitor's `to_frame`."""
     return saturation_chart(_measured("arcface-monitor"))
 
 
 def _over_training() -> Chart:
-    """Measured as docs/fidelity.md says."""
+    """Draw measurements that docs/fidelity.md describes."""
     table = _measured("mini-over-training")
     epochs = floats(table["epoch"])
     layers = [str(name) for name in table.columns if str(name).startswith("layer")]
@@ -68,7 +68,7 @@ def _over_training() -> Chart:
     return Chart("mini-over-training", "", "", "", panels, height=0.85)
 
 
-# Every picture that a page of the documentation shows, and what makes it.
+# Every picture in the documentation outside the evidence, and the function that makes it.
 PICTURES: dict[str, Callable[[], Chart]] = {
     "docs/images/audit.png": _audit,
     "docs/images/growth.png": _growth,
@@ -84,7 +84,7 @@ def every_chart() -> dict[str, Chart]:
 
 
 def digest(chart: Chart) -> str:
-    """Return a digest of all that a chart shows; of numbers four digits, since machines round unlike."""
+    """Return a digest of a chart's content, with numbers to four digits, as machines round differently."""
     shown = json.dumps(_rounded(asdict(replace(chart, id=""))), sort_keys=True)
     return hashlib.sha256(shown.encode()).hexdigest()[:16]
 

@@ -1,10 +1,10 @@
-"""Writes requirements.txt: what `make run` and `make test` install, with the SHA-256 of each file.
+"""Write requirements.txt: the packages that `make run` and `make test` install, with SHA-256 of their files.
 
-Usage: .venv/bin/python tools/lock.py INDEX, the address of a simple index, such as pip's own.
+Usage: .venv/bin/python tools/lock.py INDEX, with INDEX the address of a simple index, such as pip's own.
 
-Versions are those of constraints.txt; names are what `seedspread[train,dev]` and its build backend need in
-the environment that runs this. torch is left out: its builds for CPUs and GPUs are different files of one
-version, and which of them is wanted is for the user to say.
+Versions are those of constraints.txt; packages are those that `seedspread[train,dev]` and its build backend
+need in the environment that runs this. torch is left out: its builds for CPUs and GPUs are different files of
+one version, and the user must choose.
 """
 
 import re
@@ -34,7 +34,7 @@ HEAD = """\
 
 
 def needed(name: str, extras: frozenset[str], seen: set[tuple[str, frozenset[str]]]) -> set[str]:
-    """The names of all packages that one needs here, itself included."""
+    """Return the names of all packages that one needs in this environment, itself included."""
     if (name, extras) in seen:
         return set()
     seen.add((name, extras))
@@ -47,7 +47,7 @@ def needed(name: str, extras: frozenset[str], seen: set[tuple[str, frozenset[str
 
 
 def is_wanted(filename: str, version: Version) -> bool:
-    """Whether pip may choose a file for this version on Linux or macOS."""
+    """Return whether pip may choose a file for this version on Linux or macOS."""
     try:
         if not filename.endswith(".whl"):
             return parse_sdist_filename(filename)[1] == version
@@ -60,7 +60,7 @@ def is_wanted(filename: str, version: Version) -> bool:
 
 
 def locked(index: str, name: str, version: str) -> str:
-    """A requirement with its hashes, as pip reads it."""
+    """Return a requirement with its hashes in pip's format."""
     answer = requests.get(f"{index.rstrip('/')}/{canonicalize_name(name)}/", timeout=60)
     answer.raise_for_status()
     links = re.findall(r'href="[^"]*/([^"/#]+)#sha256=([0-9a-f]{64})"', answer.text)

@@ -1,7 +1,7 @@
-"""Cuts the package's embedded sample out of Fashion-MNIST: the first images of every class.
+"""Make the embedded sample of Fashion-MNIST: the first images of every class.
 
-Usage: python tools/make_sample.py FOLDER, where FOLDER holds the four official files (.gz). It writes into
-src/seedspread/data/sample and prints the checksums for datasets.toml.
+Usage: python tools/make_sample.py FOLDER, with the four official files (.gz) in FOLDER. It writes into
+src/seedspread/cff/data/sample and prints the files' entries for src/seedspread/cff/datasets.py.
 """
 
 import gzip
@@ -17,7 +17,7 @@ TARGET = Path(__file__).parents[1] / "src" / "seedspread" / "cff" / "data" / "sa
 
 
 def main(folder: Path) -> None:
-    """Writes the four files of the sample, the same bytes every time."""
+    """Write the four files of the sample, the same bytes every time."""
     for part, per_class in PER_CLASS.items():
         images = gzip.decompress((folder / f"{part}-images-idx3-ubyte.gz").read_bytes())[16:]
         labels = gzip.decompress((folder / f"{part}-labels-idx1-ubyte.gz").read_bytes())[8:]

@@ -1,4 +1,4 @@
-"""Make `docs/paper-check.md`: what of the paper holds, what does not, and what that changes.
+"""Make `docs/paper-check.md`, the check of every claim of the paper, and the conclusions that it changes.
 
 python tools/paper_check.py > docs/paper-check.md
 """
@@ -12,7 +12,7 @@ from seedspread.stats.classic import f_test
 
 
 def check_page(findings: list[Finding]) -> str:
-    """Return `docs/paper-check.md`: what holds, what does not, and what that changes."""
+    """Return the content of `docs/paper-check.md`."""
     parts = [
         "# The paper, checked number by number",
         "",

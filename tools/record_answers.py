@@ -1,11 +1,11 @@
-"""Record what the program answers, or compare its answers with a recording.
+"""Record the program's answers, or compare them with a recording.
 
     python tools/record_answers.py record FILE --tables FOLDER --store STORE
     python tools/record_answers.py compare FILE --tables FOLDER --store STORE
 
-FILE (.json.gz) contains the answers; before.json.gz those from before the package was rearranged. FOLDER has
-the published tables to audit, STORE the runs of the quickstart.
-A reorganization of the code must leave the answers as they are, but for the names in `RENAMED`.
+FILE (.json.gz) contains the answers; before.json.gz has those from before the package was reorganized. FOLDER
+contains the published tables to audit, STORE the runs of the quickstart.
+A reorganization of the code must not change the answers, except for the names in `RENAMED`.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# Names of fields, options and commands: as recorded -> as they are now.
+# Names of fields, options and modules: as recorded -> current.
 RENAMED = {
     "reference": "baseline",
     "n-reference": "n-baseline",
@@ -33,7 +33,7 @@ RENAMED = {
     "seedspread.studies": "seedspread.study.spec",
 }
 
-# Fields that are gone since, or new.
+# Fields that were removed, or added.
 GONE, NEW = {"holds", "error", "report paper"}, {"family"}
 
 _PAPER = ["--value", "accuracy", "--group", "margin_type", "--reference", "subtract"]
@@ -44,7 +44,7 @@ _CHOSEN = ["--where", "task in (acrobot-swingup, cheetah-run)"]
 
 
 def commands(tables: Path, store: Path, out: Path) -> dict[str, list[str]]:
-    """The command line of every answer, by its name."""
+    """Return the command line of every answer, by name."""
     paper = "examples/paper-cifar10.csv"
     nsad, bert, curves = (
         str(tables / f"{name}.csv") for name in ("nsad-auc", "bert-finetuning", "tdmpc2-curves")
@@ -100,7 +100,7 @@ def commands(tables: Path, store: Path, out: Path) -> dict[str, list[str]]:
 
 
 def halves(table: Path, out: Path) -> list[str]:
-    """Two tables, of the odd and of the even rows of one."""
+    """Split a table into its odd and its even rows; return the paths of both tables."""
     head, *rows = table.read_text().splitlines()
     parts = {out / f"{table.stem}-{name}.csv": rows[k::2] for k, name in enumerate(("odd", "even"))}
     for path, part in parts.items():
@@ -109,7 +109,7 @@ def halves(table: Path, out: Path) -> list[str]:
 
 
 _MAIN = "from seedspread.cli import main; main()"
-# Every process that Python starts with this file on its path notes which files of the package it passes.
+# A Python process with this file on its path records the files of the package in which it calls a function.
 _NOTE_FILES = """
 import os, sys
 root = os.sep + "seedspread" + os.sep
@@ -137,14 +137,14 @@ if __name__ == "__main__":
 
 
 def anywhere(text: str, places: dict[str, Path]) -> str:
-    """A text with names instead of places of this machine."""
+    """Replace paths of this machine in a text with names."""
     for name, place in places.items():
         text = text.replace(str(place), name)
     return text
 
 
 def answer(command: list[str], places: dict[str, Path], out: Path) -> Any:
-    """A command's JSON; of a report its tables as CSV."""
+    """Return a command's JSON, or for a report its tables as CSV."""
     line = [sys.executable, "-c", _MAIN, *command]
     if "--tables" not in command:
         line.append("--json")
@@ -159,7 +159,7 @@ def answer(command: list[str], places: dict[str, Path], out: Path) -> Any:
 
 
 def walk(line: list[str], out: Path) -> tuple[str, dict[str, list[str]]]:
-    """What a Python process prints; and by process, its children too, the files of the package passed."""
+    """Run Python; return its output, and the files in which it and each child process call a function."""
     site, noted = (Path(tempfile.mkdtemp(dir=out)) for _ in range(2))
     (site / "sitecustomize.py").write_text(_NOTE_FILES)
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -171,7 +171,7 @@ def walk(line: list[str], out: Path) -> tuple[str, dict[str, list[str]]]:
 
 
 def walks(store: Path, out: Path) -> dict[str, list[str]]:
-    """The files passed by an audit, a report, a study of a function and its worker; and a study's modules."""
+    """Return the files called by an audit, a report, a study and its worker, and the modules of a study."""
     audit = ["audit", "examples/paper-cifar10.csv", *_PAPER, "--block", "stability"]
     report = ["report", str(store), "--out", str(out / "walk.html")]
     script = out / "study.py"
@@ -188,7 +188,7 @@ def walks(store: Path, out: Path) -> dict[str, list[str]]:
 
 
 def keys() -> dict[str, str]:
-    """A hash over the keys of every shipped study."""
+    """Return a hash of the keys of every shipped study."""
     script = (
         "import hashlib, json, tempfile\n"
         "from pathlib import Path\n"
@@ -206,17 +206,17 @@ def keys() -> dict[str, str]:
 
 
 def renamed(name: str) -> str:
-    """A name as it is now."""
+    """Return the current name of a field, option or module."""
     return RENAMED.get(name, name)
 
 
 def spelled(command: list[str]) -> list[str]:
-    """A command line with today's names."""
+    """Return a command line with the current names."""
     return [f"--{renamed(word[2:])}" if word.startswith("--") else word for word in command]
 
 
 def everything(tables: Path, store: Path) -> dict[str, Any]:
-    """All answers, keys and walks."""
+    """Return all answers, keys and walks."""
     out = Path(tempfile.mkdtemp(prefix="answers-"))
     os.environ["COLUMNS"] = "100"
     try:
@@ -231,7 +231,7 @@ def everything(tables: Path, store: Path) -> dict[str, Any]:
 
 
 def differences(before: Any, now: Any, place: str) -> list[str]:
-    """Where two answers differ, but for renamed fields and the last digits of a number."""
+    """Return the differences of two answers, except renamed fields and the last digits of numbers."""
     if isinstance(before, dict) and isinstance(now, dict):
         named = {renamed(name): value for name, value in before.items()}
         lost, new = named.keys() - now.keys() - GONE, now.keys() - named.keys() - NEW
@@ -252,7 +252,7 @@ def differences(before: Any, now: Any, place: str) -> list[str]:
 
 
 def sizes(found: dict[str, Any]) -> str:
-    """The lengths of the walks."""
+    """Return the lengths of the walks as a line."""
     walked = found["walks"]
     paper = [
         name for name in walked["modules of Study"] if {"cff", "paper", "published"} & set(name.split("."))
@@ -280,7 +280,7 @@ def main() -> None:
     recorded = json.loads(gzip.decompress(given.file.read_bytes()))
     print(f"before: {sizes(recorded)}")
     now = json.loads(text)
-    # The studies of the evidence lie beside the package, and tests/evidence holds their keys.
+    # Studies of the evidence are no longer in the package; tests/evidence checks their keys.
     recorded["keys"] = {name: key for name, key in recorded["keys"].items() if name in now["keys"]}
     lines = [line for part in ("answers", "keys") for line in differences(recorded[part], now[part], part)]
     print("\n".join(lines) or "every answer and key is the same")

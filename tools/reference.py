@@ -1,11 +1,11 @@
-"""The reference pages of the site: commands, Python and examples, each from the thing itself."""
+"""Make the site's reference pages: commands, Python and examples, each generated from its source."""
 
 import importlib
 import re
 from pathlib import Path
 from typing import Any
 
-# The names of the package by what they are for; `tests/test_site.py` holds it to `seedspread.__all__`.
+# Public names by topic; `tests/test_site.py` compares them with `seedspread.__all__`.
 API = {
     "Existing results": [
         "audit",
@@ -36,7 +36,7 @@ API = {
     "What saturates": ["ClampMonitor", "clamp_activation_rate"],
 }
 _STEPS = ("RandomCrop", "HorizontalFlip", "RandomRotation", "RandomErasing", "ColorJitter", "RandAugment")
-# What these return, or take.
+# Classes and functions whose objects these return or take.
 RETURNED = {
     "Existing results": [
         "seedspread.analysis.audit_result.AuditResult",
@@ -71,7 +71,7 @@ _LANGUAGES = {".py": "python", ".toml": "toml", ".csv": "text"}
 
 
 def api_page() -> str:
-    """Every public name, for mkdocstrings to fill in."""
+    """Return the page of all public names, which mkdocstrings fills in."""
     lines = [
         "# Python",
         "",
@@ -85,7 +85,7 @@ def api_page() -> str:
 
 
 def _members(path: str) -> list[str]:
-    """The members of a class that are meant for users, inherited ones included, if those are not all."""
+    """Return options that restrict a class to its members for users; none if all members are."""
     names = MEMBERS.get(path.rpartition(".")[2])
     if names is None:
         return []
@@ -93,13 +93,13 @@ def _members(path: str) -> list[str]:
 
 
 def _home(name: str) -> str:
-    """Where a public name is defined."""
+    """Return the path of a public name's definition."""
     thing = getattr(importlib.import_module("seedspread"), name)
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
 def commands_page() -> str:
-    """Every command with its arguments and options."""
+    """Return the page of all commands with their arguments and options."""
     import typer.main  # noqa: PLC0415
 
     from seedspread.cli import app  # noqa: PLC0415
@@ -113,7 +113,7 @@ def commands_page() -> str:
 
 
 def _command(name: str, command: Any) -> list[str]:
-    """A section, and one for each command within a group."""
+    """Return the section of a command, and those of the commands in its group."""
     inner = getattr(command, "commands", {})
     lines = [] if name == "seedspread" else ["", f"## {name}", "", _prose(command.help)]
     if not inner or command.invoke_without_command:
@@ -122,7 +122,7 @@ def _command(name: str, command: Any) -> list[str]:
 
 
 def _usage(name: str, command: Any) -> list[str]:
-    """An example, and a table of arguments and options."""
+    """Return an example, and a table of arguments and options."""
     example = (command.epilog or "").removeprefix("Example: ")
     context = command.make_context(name, [], resilient_parsing=True)
     rows = [record for p in command.get_params(context) if (record := p.get_help_record(context))]
@@ -132,23 +132,23 @@ def _usage(name: str, command: Any) -> list[str]:
 
 
 def _word(word: str) -> str:
-    """An argument or option with what follows it, as one types it: `<list[str]>` is as many times `<str>`."""
+    """Return an argument or option with its placeholder, in which `<list[str]>` becomes `<str>`."""
     return re.sub(r"<list\[(.*?)\]>", r"<\1>", " ".join(word.split()))
 
 
 def _prose(text: str | None) -> str:
-    """Help as Markdown on one line: options as code, nothing taken for markup."""
+    """Return help as Markdown on one line: options as code, other markup escaped."""
     line = " ".join((text or "").split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
     return re.sub(r"(?<![\w`-])(--[a-z][\w-]*)", r"`\1`", line)
 
 
 def example_anchor(name: str) -> str:
-    """The place of an example on the page: the first part of its name, without an ending."""
+    """Return the anchor of an example on the page: the first part of its path, without suffix."""
     return Path(name).parts[0].partition(".")[0]
 
 
 def examples_page(folder: Path) -> str:
-    """Every example, whole."""
+    """Return the page of all examples with their complete source."""
     lines = [
         "# Examples",
         "",

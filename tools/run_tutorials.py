@@ -1,7 +1,7 @@
-"""Executes the tutorials, each in an empty folder, and stores their outputs in them.
+"""Execute the tutorials, each in an empty folder, and store their outputs in them.
 
-Usage: python tools/run_tutorials.py, after a change of what they show. Times, versions and the bars of
-runs that have ended are left out.
+Usage: python tools/run_tutorials.py, after a change that affects their outputs. Times, versions and progress
+lines of ended runs are left out.
 """
 
 import sys
@@ -17,9 +17,9 @@ TUTORIALS = Path(__file__).parents[1] / "docs" / "tutorials"
 
 
 def executed(path: Path, folder: str) -> Any:
-    """The notebook with its outputs, made in `folder`; raises if a cell fails."""
+    """Return a notebook with its outputs, executed in `folder`; raise if a cell fails."""
     notebook = nbformat.read(path, as_version=4)
-    # Over TCP the kernel warns of listeners; sockets are found from both sides by their full path.
+    # Over TCP the kernel would warn of listeners; both sides find the sockets by their full path.
     own = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/.kernel"}})
     client = NotebookClient(notebook, timeout=1200, startup_timeout=300, record_timing=False, config=own)
     client.execute(cwd=folder)
@@ -33,7 +33,7 @@ def executed(path: Path, folder: str) -> Any:
 
 
 def main() -> None:
-    """Writes each of them where it is."""
+    """Execute and rewrite every tutorial."""
     for path in sorted(TUTORIALS.glob("*.ipynb")):
         with tempfile.TemporaryDirectory() as folder:
             notebook = executed(path, folder)

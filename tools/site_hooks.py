@@ -1,15 +1,16 @@
-"""What mkdocs calls while it builds the site (`make docs`): makes the pages that nobody writes by hand.
+"""Hooks that mkdocs calls while it builds the site (`make docs`); they make the generated pages.
 
-The start page is the README, the tutorials are the notebooks, executed anew, and the references come from the
-commands, the docstrings and the examples themselves. Notebooks are executed and shown here, in sixty lines:
-mkdocs-jupyter would bring nbconvert, its own style sheets and scripts from the net, while a page of ordinary
-Markdown has the theme's search, copy buttons and dark colors by itself.
+The start page is the README, the tutorials are the notebooks, executed again, and the references come from
+the commands, the docstrings and the examples themselves. Notebooks become ordinary Markdown here, which has
+the theme's search, copy buttons and dark colors; mkdocs-jupyter would add nbconvert, its own style sheets,
+and scripts from the network.
 """
 
 import re
 import sys
 import tempfile
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-# Pages that are made here, and what of the checkout each is made of.
+# Pages that are made here, and the source of each in the checkout.
 GENERATED = {
     "index.md": "README.md",
     "changelog.md": "CHANGELOG.md",
@@ -35,7 +36,7 @@ GENERATED = {
 
 
 def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
-    """Adds what is generated to what lies in docs/."""
+    """Add the generated pages to those in docs/."""
     from mkdocs.structure.files import File  # noqa: PLC0415 - the tests read this file without mkdocs
 
     made = {
@@ -54,13 +55,13 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
 
 
 def on_page_markdown(markdown: str, page: "Page", config: "MkDocsConfig", files: "Files") -> str:
-    """Turns links to files of the checkout into links to pages of the site."""
+    """Turn links to files of the checkout into links to pages of the site."""
     depth = page.file.src_uri.count("/")
     return re.sub(r"\]\(([^)\s]+)\)", lambda found: f"]({site_link(found[1], depth)})", markdown)
 
 
 def site_link(link: str, depth: int = 0) -> str:
-    """A link as the site has it, from a page that lies `depth` folders deep."""
+    """Return a link for the site, from a page `depth` folders deep."""
     if ":" in link or link.startswith("#"):
         return link
     up = "../" * depth
@@ -76,7 +77,7 @@ _MOVED = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
 
 @cache
 def notebook_page(path: Path) -> str:
-    """A notebook as Markdown, with what its cells show when they are executed now."""
+    """Return a notebook as Markdown, with the outputs of executing it now."""
     with tempfile.TemporaryDirectory() as folder:
         notebook = executed(path, folder)
     first, *rest = notebook.cells
@@ -85,26 +86,27 @@ def notebook_page(path: Path) -> str:
 
 
 def cell_markdown(cell: Any) -> str:
-    """A cell and its outputs."""
+    """Return a cell and its outputs as Markdown."""
     if cell.cell_type != "code":
         return str(cell.source)
     return "\n\n".join([f"```python\n{cell.source}\n```", *map(output_markdown, cell.outputs)])
 
 
 def output_markdown(output: Any) -> str:
-    """What a cell shows, in the richest form that a page can hold."""
+    """Return an output in the richest form that a page can show."""
     data = output.get("data", {})
     if "text/html" in data:
         return f'<div class="output">{one_block(data["text/html"])}</div>'
     if "image/png" in data:
         source = f"data:image/png;base64,{data['image/png'].strip()}"
-        return f'<div class="output"><img alt="{data.get("text/plain", "figure")}" src="{source}"></div>'
+        alt = escape(data.get("text/plain", "figure"))
+        return f'<div class="output"><img alt="{alt}" src="{source}"></div>'
     text = output.get("text") or data["text/plain"]
     return f'<div class="output" markdown="1">\n\n```text\n{text.rstrip()}\n```\n\n</div>'
 
 
 def one_block(html: str) -> str:
-    """HTML that Markdown takes as it is, without blank lines and with the site's own tables."""
+    """Return HTML that Markdown leaves alone: without blank lines, and with the site's style of tables."""
     html = re.sub(r"<style scoped>.*?</style>", "", html, flags=re.DOTALL)
     html = re.sub(r'<table border="1" class="dataframe">', "<table>", html)
     return re.sub(r"\n\s*\n", "\n", html)
