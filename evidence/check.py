@@ -1,4 +1,4 @@
-"""Repeats a published run, and compares it with what is published: `python evidence/check.py KEY`."""
+"""Repeat a published run, and compare it with the published result: `python evidence/check.py KEY`."""
 
 import argparse
 import json
@@ -22,22 +22,22 @@ from seedspread.render.terminal import Terminal
 from seedspread.runs.files import parse_toml
 from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT
 
-# Repeated elsewhere, a run is another draw of rounding: within so many standard deviations over seeds.
+# On another machine a run is rounded differently; it must agree within this many sds over seeds.
 _MOST = 4.0
-# What makes the arithmetic of a native run, beside the processor; and what makes that of any.
+# The bits of a native run depend on these and the processor; those of any run depend on these versions.
 _NATIVE, _VERSIONS = ("compiler", "flags"), ("torch", "numpy")
 
 
 @dataclass(frozen=True)
 class Check:
-    """How a repeated run compares.
+    """Comparison of a repeated run with the published one.
 
     Attributes:
-        key: of the run.
-        differs: of what the bits depend on, what differs here: empty on an equal machine.
+        key: the run's key.
+        differs: differences that can change the bits, one per line; empty on an equal machine.
         same_bits: whether every value of the published result is the same, bit by bit.
-        accuracy: of both, published first.
-        sd: of the accuracies of the runs that differ from this one in their seed alone.
+        accuracy: the published accuracy and the repeated one.
+        sd: sd of accuracy over the runs that differ from this one only in their seed.
     """
 
     key: str
@@ -48,13 +48,13 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """The same bits where they are promised; elsewhere a value that rounding can explain."""
+        """Whether the bits are the same or, on a different machine, rounding can explain the difference."""
         first, second = self.accuracy
         return self.same_bits or (bool(self.differs) and abs(first - second) <= _MOST * self.sd)
 
 
 def published_record(key: str, folder: Path = FOLDER) -> dict[str, str]:
-    """A run's files as they are published, by its key or the key's beginning."""
+    """Return a run's published files, by its key or the beginning of its key."""
     found = [one for one in published_runs(folder).index if one.startswith(key)] if key else []
     if len(found) != 1:
         raise SeedspreadError(
@@ -67,7 +67,7 @@ def published_record(key: str, folder: Path = FOLDER) -> dict[str, str]:
 
 
 def config_of(record: dict[str, str]) -> RunConfig:
-    """What the run was."""
+    """Return the config of a published run."""
     return check(parse_toml(record[CONFIG], record["key"]))
 
 
@@ -77,13 +77,13 @@ def check_run(
     callback: Callback | None = None,
     folder: Path = FOLDER,
 ) -> Check:
-    """Trains a published run again.
+    """Train a published run again, and compare the results.
 
     Args:
-        record: the run's.
+        record: the published files of the run.
         data_dir: the data folder.
-        callback: is told of its progress.
-        folder: of the tables.
+        callback: called with its progress.
+        folder: the folder of the published tables.
     """
     with tempfile.TemporaryDirectory(prefix="seedspread-") as scratch:
         out = Path(scratch) / "run"
@@ -111,7 +111,7 @@ def _differs(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def _sd(key: str, folder: Path) -> float:
-    """Over the published runs that have all parameters in common but their seeds."""
+    """Return the sd of accuracy over the published runs that differ only in their seeds."""
     runs = published_runs(folder)
     parts = tuple(f"{part}." for part in RunConfig.model_fields if part != "seeds")
     own = [name for name in runs.columns if name.startswith(parts)]
@@ -132,7 +132,7 @@ def _lines(found: Check) -> list[str]:
 
 
 def main() -> None:
-    """Checks one run; exit code 1 if it does not hold."""
+    """Check one run; exit with status 1 if it does not agree."""
     parser = argparse.ArgumentParser(
         description="Repeat one published run, and compare its bits (on an equal machine) or its values."
     )

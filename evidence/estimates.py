@@ -1,4 +1,4 @@
-"""Beyond the verdict of a comparison: its whole estimate, net of the test set, and the paper's beside it."""
+"""Estimates of a comparison beside its verdict: its posterior, net of the test set, and over the paper's."""
 
 import math
 
@@ -23,7 +23,7 @@ _POINTS = 17  # 2 to this power, of a net ratio of ratios
 
 
 def estimated(found: Finding, c: Comparison) -> tuple[Headline, LogRatioEstimate]:
-    """Return the headline of a comparison, not adjusted, and the distribution of its log ratio."""
+    """Return the unadjusted headline of a comparison, and the posterior of its log ratio."""
     group, baseline = (_group(found, found.runs_of(c, level), level) for level in (c.group, c.baseline))
     ((headline, estimate),) = headlines([(group, baseline)], LEVEL, _EQUIVALENCE)
     if estimate is None:
@@ -81,7 +81,7 @@ def _left(side: TestSetNoise, points: Floats) -> Floats:
 
 
 def paper_over(estimate: LogRatioEstimate) -> Estimate:
-    """Return the paper's ratio on CIFAR-10 over one of ours: both are uncertain."""
+    """Return the paper's ratio on CIFAR-10 over one of ours, with the uncertainty of both."""
     paper = paper_ratios()["cifar10"][0].posterior
     if paper is None:
         raise ValueError("the paper has no ratio")
@@ -89,6 +89,6 @@ def paper_over(estimate: LogRatioEstimate) -> Estimate:
 
 
 def ratio_of(first: LogRatioEstimate, second: LogRatioEstimate) -> Estimate:
-    """Return the first ratio over the second, which is independent of it."""
+    """Return the first ratio over the second, which must be independent."""
     change = difference(first, second)
     return Estimate(ratio_at(change, 0.5), interval_of(change, LEVEL))

@@ -1,4 +1,4 @@
-"""What the published runs say to each study's question."""
+"""Findings: the answer of the published runs to each study's question."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,12 @@ from seedspread.stats.result import Interval
 from seedspread.study.spec import StudySpec
 
 _RATE, _MEAN_RATE = "clamp_activation_rate.0", "mean_clamp_activation_rate.0"
-# Margins whose rate is their own; of others it is what a clamp would cut.
+# Margins that clamp; the rate of any other margin is what a clamp would cut.
 CLAMPED = ("clamp", "soft_clamp")
-# Fewer runs in a group are no evidence of its spread.
+# Fewer runs in a group are not enough to judge its spread.
 _FEWEST = 4
 _FEWEST_CORRELATED = 10
-# What tells the groups of all studies apart.
+# Parameters that distinguish the groups of all studies.
 _GROUP = (
     "objective.margin_type", "objective.margin_first", "objective.positives", "objective.stability",
     "training.rule", "training.epochs",
@@ -40,11 +40,11 @@ class Finding:
     """A study and its answer.
 
     Attributes:
-        study: as it was written before it ran.
-        runs: those that are published, a row for each cell and seed: the cell's levels and all that
-            `published_runs` has.
-        planned: how many the study names.
-        audit: of accuracies in per cent; None while a group has too few runs.
+        study: the study file, written before the runs.
+        runs: the published runs, a row per cell and seed: the cell's levels and the columns of
+            `published_runs`.
+        planned: number of runs in the study.
+        audit: audit of accuracies in percent; None if a group has too few runs.
     """
 
     study: StudySpec
@@ -54,16 +54,16 @@ class Finding:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every run that it names is published."""
+        """Whether every run of the study is published."""
         return len(self.runs) == self.planned
 
     @property
     def name(self) -> str:
-        """The study's, such as `margin`."""
+        """Name of the study, such as `margin`."""
         return self.study.name
 
     def runs_of(self, c: Comparison, level: str) -> pd.DataFrame:
-        """Those of one group of a comparison, by its level: the comparison's group or its baseline."""
+        """Return the runs of a comparison's group or baseline, given by its level."""
         if self.study.audit is None:
             raise ValueError(f"{self.study.name} compares nothing")
         runs = self.runs[self.runs[self.study.audit.group] == level]
@@ -72,23 +72,23 @@ class Finding:
         return runs
 
     def rate(self, c: Comparison) -> float:
-        """Mean clamp activation rate of layer 0 with the final weights, of a comparison's group."""
+        """Return the mean clamp activation rate of a comparison's group at layer 0, after training."""
         return float(self.runs_of(c, c.group)[_RATE].mean())
 
     def keys(self, c: Comparison) -> frozenset[str]:
-        """Of all runs of a comparison."""
+        """Return the keys of all runs of a comparison."""
         return frozenset(key for level in (c.group, c.baseline) for key in self.runs_of(c, level)["key"])
 
 
 def compared(c: Comparison) -> str:
-    """`clamp`, `clamp, end_to_end`, `soft_clamp / clamp`."""
+    """Return a comparison's name: `clamp`, `clamp, end_to_end`, `soft_clamp / clamp`."""
     groups = c.group if c.baseline == "subtract" else f"{c.group} / {c.baseline}"
     return f"{groups}, {', '.join(c.stratum)}" if c.stratum else groups
 
 
 @cache
 def findings() -> tuple[Finding, ...]:
-    """Every study of the evidence, in order."""
+    """Return a finding for every study of the evidence, in order."""
     plan = evidence_plan(Store(FOLDER))
     named: dict[str, list[Run]] = {}
     for run in plan.runs:
@@ -127,7 +127,7 @@ def _in_percent(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def unplanned(found: Finding) -> list[Comparison]:
-    """The groups of a study beside its baseline, each against each: it did not plan to compare these."""
+    """Compare each pair of a study's groups other than its baseline, which the study did not plan."""
     spec = found.study.audit
     if found.audit is None or spec is None or spec.strata:
         return []
@@ -174,13 +174,13 @@ def seed_correlation(
 
 @dataclass(frozen=True)
 class RateAndOutcome:
-    """In one group, whether the seeds at which the clamp cuts more come out better or worse.
+    """In one group, whether seeds at which the clamp cuts more reach higher or lower accuracy.
 
     Attributes:
-        dataset: of the runs.
-        group: its margin.
-        rate: mean of the clamp activation rate of layer 0 with the final weights.
-        correlation: of accuracy with the mean rate over training, seed by seed.
+        dataset: dataset of the runs.
+        group: margin of the runs, and whatever else is special about them.
+        rate: mean clamp activation rate at layer 0 with the final weights.
+        correlation: correlation over seeds of accuracy with the mean rate over training.
     """
 
     dataset: str
@@ -190,12 +190,12 @@ class RateAndOutcome:
 
 
 def rates_and_outcomes(seeds: range | None = None) -> list[RateAndOutcome]:
-    """Each group that clamps in float32, has ten seeds or more, and draws all randomness from the seed."""
+    """Return each group that clamps in float32, with ten or more seeds that set all randomness."""
     runs = published_runs()
     if seeds is not None:
         runs = runs[runs["seed"].isin(seeds)]
     own = [name for name in runs.columns if name.startswith("seeds.") and name != "seeds.run"]
-    # Runs of other losses have no margin, and so no rate, whatever their config names.
+    # Runs with other losses have no rate, even if their config names a margin.
     clamped = runs["objective.margin_type"].isin(CLAMPED) & runs[_MEAN_RATE].notna()
     whole = runs[clamped & runs[own].isna().all(axis=1) & (runs["runtime.precision"] == "fp32")]
     cells = ["dataset", *_GROUP]
@@ -209,7 +209,7 @@ def rates_and_outcomes(seeds: range | None = None) -> list[RateAndOutcome]:
 
 
 def _special(levels: list[str]) -> list[str]:
-    """The levels of a group that are not as usual, and its margin."""
+    """Return the margin of a group, and its levels that differ from the usual ones."""
     *rest, epochs = levels
     named = [*rest, epochs if epochs == _USUAL[-1] else f"{epochs} epochs"]
     return [level for level, usual in zip(named, _USUAL, strict=True) if level != usual]

@@ -1,4 +1,4 @@
-"""Adds the finished runs of a store to the published tables: `python evidence/gather.py STORE`."""
+"""Add the finished runs of a store to the published tables: `python evidence/gather.py STORE`."""
 
 import argparse
 import json
@@ -21,18 +21,18 @@ from seedspread.runs.folder import CONFIG, PROVENANCE, RESULT, RunFolder
 from seedspread.runs.run import full_names, read_run
 from seedspread.runs.store import Store
 
-# Of a result, beside its metrics and layers.
+# Fields of a result, beside its metrics and layers.
 _RESULT = ("validation_accuracy", "majority_share", "feature_similarity", "positive_pairs", "pair_share")
 _VERSIONS = ("seedspread", "torch", "numpy")
 
 
 def gather(store: Store, keys: Collection[str], folder: Path) -> int:
-    """Adds the finished runs of a store to the tables in a folder; returns how many are new.
+    """Add the finished runs of a store to the tables in a folder; return the number of new runs.
 
     Args:
-        store: where they are.
-        keys: those that are wanted.
-        folder: of the tables, which are made if they are not there.
+        store: the store of the runs.
+        keys: keys of the runs to add.
+        folder: the folder of the tables, which are made if they do not exist.
     """
     there = _published(folder)
     wanted = {*keys} & {*store.keys()}
@@ -58,7 +58,7 @@ def gather(store: Store, keys: Collection[str], folder: Path) -> int:
 
 
 def same_result(published: str, now: str) -> bool:
-    """Whether a result has every published value, to the bit; fields that were added since do not count."""
+    """Return whether a result has every published value, to the bit; fields added since are ignored."""
     before = json.loads(published)
     known = _as_published(json.loads(now), before)
     return json.dumps(known, sort_keys=True) == json.dumps(before, sort_keys=True)
@@ -74,7 +74,7 @@ def _as_published(now: Any, before: Any) -> Any:
 
 
 def _published(folder: Path) -> dict[str, str]:
-    """The results that are in the tables, by key."""
+    """Return the results in the tables, by key."""
     if not (folder / RECORDS).exists():
         return {}
     table = pq.read_table(folder / RECORDS, columns=["key", RESULT])
@@ -82,7 +82,7 @@ def _published(folder: Path) -> dict[str, str]:
 
 
 def _write(path: Path, tables: list[pa.Table]) -> None:
-    """Sorted, so that the same runs give the same file, in whichever order they came."""
+    """Write tables as one, sorted so that the file does not depend on the order of its runs."""
     if not tables:
         return
     whole = pa.concat_tables(tables, promote_options="default")
@@ -138,7 +138,7 @@ def _row(run: RunFolder) -> dict[str, Any]:
 
 
 def processor_of(provenance: Mapping[str, Any]) -> str | None:
-    """On which a run was made, or for which its native kernel was compiled; None if it was not recorded."""
+    """Return the processor of a run, or of its native kernel's compilation; None if not recorded."""
     native: Mapping[str, str] = provenance.get("native", {})
     return native.get("cpu") or provenance.get("processor") or None
 
@@ -149,7 +149,7 @@ def _layers(run: RunFolder) -> pa.Table:
 
 
 def _predictions(run: RunFolder) -> dict[str, Any]:
-    """Which of the test images it got right, in their official order."""
+    """Return a row with the test images that a run got right, in their official order, as packed bits."""
     ids, correct = run.correct()
     if not np.array_equal(ids, np.arange(len(ids))):
         raise SeedspreadError(f"{run.path} was not tested on a whole test set")
@@ -163,7 +163,7 @@ def _predictions(run: RunFolder) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Adds what a store has of the studies' runs."""
+    """Add the runs of the published studies from a store."""
     parser = argparse.ArgumentParser(description="Add the finished runs of a store to the published tables.")
     parser.add_argument("store", help="the folder of results")
     store = Store(parser.parse_args().store)

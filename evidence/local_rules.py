@@ -1,4 +1,4 @@
-"""The table and the answer of docs/local-rules.md: `python evidence/local_rules.py`, after `gather.py`."""
+"""Make the table and answer of docs/local-rules.md: `python evidence/local_rules.py`, after `gather.py`."""
 
 from pathlib import Path
 
@@ -22,11 +22,11 @@ CSV = "local-rules.csv"
 
 
 def local_rules(folder: Path = FOLDER) -> pd.DataFrame:
-    """A row per published run of the study: rule, seed, accuracy in percent, key."""
+    """Return a row per published run of the study: rule, seed, accuracy in percent, key."""
     runs = published_runs(folder)
     keys = [run.key for run in Plan.make(study_named(LOCAL_RULES), Store(folder), folder).runs]
     mine = runs.loc[[key for key in keys if key in runs.index]]
-    losses = mine["objective.loss"].fillna("supcon")  # runs from before there were others
+    losses = mine["objective.loss"].fillna("supcon")  # older runs have no such field
     rules = [NAMES[pair] for pair in zip(mine["training.rule"], losses, strict=True)]
     return pd.DataFrame(
         {"rule": rules, "seed": mine["seed"], "accuracy": 100 * mine["accuracy"], "key": mine.index}
@@ -34,7 +34,7 @@ def local_rules(folder: Path = FOLDER) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Write the runs as a table that `seedspread audit` reads, and print its answer."""
+    """Write the runs as a table for `seedspread audit`, and print its answer."""
     table = local_rules()
     table.to_csv(FOLDER / CSV, index=False)
     print(audit(table, value="accuracy", group="rule", baseline=BASELINE, seed="seed"))

@@ -1,4 +1,4 @@
-"""Writes `docs/evidence.md` from the published runs: `python evidence/page.py`; `--show` prints the verdicts.
+"""Write `docs/evidence.md` from the published runs: `python evidence/page.py`; `--show` prints the verdicts.
 
 Prose comes from `page.md` and `prose.toml`, every number from the tables.
 """
@@ -35,10 +35,10 @@ from seedspread.stats.seed_summaries import noise_from_predictions
 from seedspread.study.spec import StudySpec
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"
-# The folder of the pictures, beside the page, and the one of the first table.
+# The folder of the pictures, beside the page, and the name of the picture of the first table.
 _PICTURES = "evidence"
 ANSWER = "answer"
-# How the picture of a study with one comparison is read, and that of one with several.
+# Captions for the picture of a study with one comparison, and of one with several.
 _ALONE = (
     "Left: every run, the mean and one standard deviation around it; right: the ratio by each method, the "
     "headline's with a star."
@@ -50,7 +50,7 @@ _SEVERAL = (
 
 
 def page() -> str:
-    """The whole page in Markdown."""
+    """Return the page as Markdown."""
     studies = _sections()
     return _filled(
         _text("page.md"),
@@ -74,17 +74,17 @@ def page() -> str:
 
 
 def answer() -> str:
-    """What was found, in a few sentences."""
+    """Return the findings in a few sentences."""
     return _filled(_prose_of("summary")["answer"], of=_first_table())
 
 
 def _first_table() -> dict[str, dict[str, str]]:
-    """What prose may quote of the first table, by study and comparison."""
+    """Return the quotable numbers of the first table, by study and comparison."""
     return {f"{row.found.name}: {compared(row.comparison)}": _quoted(row) for row in verdict_rows()}
 
 
 def _quoted(row: Row) -> dict[str, str]:
-    """What prose may quote of a row of the first table."""
+    """Return the numbers of a row of the first table for prose."""
     return {
         "ratio": two(row.judged.headline.ratio),
         "low": two(getattr(row.interval, "low", math.nan)),
@@ -94,7 +94,7 @@ def _quoted(row: Row) -> dict[str, str]:
 
 
 def _filled(template: str, **values: Any) -> str:
-    """A text with its numbers; one that is not there is an error."""
+    """Fill in the numbers of a text; a missing number is an error."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)  # noqa: S701 - Markdown
     return environment.from_string(template).render(values)
 
@@ -104,13 +104,13 @@ def _text(name: str) -> str:
 
 
 def write_page(path: Path) -> None:
-    """Writes the page; `make figures` draws its pictures."""
+    """Write the page; `make figures` draws its pictures."""
     with replacing(path) as part:
         part.write_text(page())
 
 
 def charts() -> dict[str, Chart]:
-    """The picture of each section, by the name of its study."""
+    """Return the picture of each section, by the name of its study."""
     out = {
         found.study.name: replace(audit_chart(found.audit), scale=found.study.file.note)
         for found in findings()
@@ -122,7 +122,7 @@ def charts() -> dict[str, Chart]:
 
 
 def _amounts() -> dict[str, Any]:
-    """How much was run, and what is left."""
+    """Return how much was run, on what, and the number of missing runs by study."""
     every = findings()
     runs = published_runs().loc[sorted({key for found in every for key in found.runs["key"]})]
     return {
@@ -137,14 +137,14 @@ def _amounts() -> dict[str, Any]:
 
 
 def _sections() -> list[dict[str, Any]]:
-    """One for each study; a collection is one, in which its parts are answered together."""
+    """Return a section per study; the parts of a collection share one, as they are answered together."""
     by_name = {found.study.name: found for found in findings()}
     studies = study_named(ALL).included
-    return [_together(s, by_name) if s.included else _section(by_name[s.name]) for s in studies]
+    return [_sources_section(s, by_name) if s.included else _section(by_name[s.name]) for s in studies]
 
 
-def _together(study: StudySpec, by_name: dict[str, Finding]) -> dict[str, Any]:
-    """What the page says of the sources of variance."""
+def _sources_section(study: StudySpec, by_name: dict[str, Finding]) -> dict[str, Any]:
+    """Return the section on the sources of variance."""
     parts, split = [by_name[part.name] for part in study.parts], sources()
     names = tuple(part.name for part in parts)
     section = _about(study) | {
@@ -164,7 +164,7 @@ def _together(study: StudySpec, by_name: dict[str, Finding]) -> dict[str, Any]:
 
 
 def _same_seed_runs_and_sums(split: ComponentsResult, whole: Finding) -> dict[str, dict[str, str]]:
-    """By group: the sd of same-seed runs, its share of the variance over seeds, and the sd of the sum."""
+    """Return by group the sd of same-seed runs, their share of the variance, and the sd of the sum."""
     if whole.audit is None:
         return {}
     c, twins = whole.audit.comparisons[0], same_seed_variances(split)
@@ -179,7 +179,7 @@ def _same_seed_runs_and_sums(split: ComponentsResult, whole: Finding) -> dict[st
 
 
 def _spreads(found: Finding) -> dict[str, str]:
-    """The plain standard deviation of either group, in points."""
+    """Return the plain standard deviation of each group, in points."""
     if found.audit is None:
         return {}
     c = found.audit.comparisons[0]
@@ -188,7 +188,7 @@ def _spreads(found: Finding) -> dict[str, str]:
 
 
 def _about(study: StudySpec) -> dict[str, Any]:
-    """As it was written before it ran."""
+    """Return the fields of a study file, which was written before the runs."""
     return {
         "name": study.name,
         "title": study.title,
@@ -201,12 +201,12 @@ def _about(study: StudySpec) -> dict[str, Any]:
 
 
 def _picture(name: str) -> str:
-    """Seen from the page."""
+    """Return the path of a picture, relative to the page."""
     return f"{_PICTURES}/{name}.png"
 
 
 def _prose(section: dict[str, Any], is_answered: bool) -> dict[str, str]:
-    """What it means and what it cannot say, with the section's numbers."""
+    """Return the meaning and the limits of an answer in words, with the section's numbers."""
     prose = _prose_of(section["name"]) if is_answered else {}
     return {part: _filled(prose.get(part, ""), **section) for part in ("means", "limits")}
 
@@ -216,12 +216,12 @@ def _prose_of(name: str) -> dict[str, str]:
 
 
 def _section(found: Finding) -> dict[str, Any]:
-    """What the page says of one study, but for the prose."""
+    """Return the section on one study."""
     comparisons = found.audit.comparisons if found.audit else ()
     changed, second = change(found), further(found)
     others = unplanned(found)
-    told = [f"{markdown_text(c.title)}: {markdown_text(c.verdict)}" for c in comparisons]
-    told += [f"{markdown_text(c.title)} (not planned): {markdown_text(c.verdict)}" for c in others]
+    verdicts = [f"{markdown_text(c.title)}: {markdown_text(c.verdict)}" for c in comparisons]
+    verdicts += [f"{markdown_text(c.title)} (not planned): {markdown_text(c.verdict)}" for c in others]
     section = _about(found.study) | {
         "seeds": len(found.study.seeds),
         "runs": len(found.runs),
@@ -229,7 +229,7 @@ def _section(found: Finding) -> dict[str, Any]:
         "is_whole": found.is_whole,
         "groups": to_markdown(_groups(found)) if len(found.runs) else "",
         "reading": _SEVERAL if len(comparisons) > 1 else _ALONE,
-        "verdicts": told + [markdown_text(str(one)) for one in (changed, second and second[0]) if one],
+        "verdicts": verdicts + [markdown_text(str(one)) for one in (changed, second and second[0]) if one],
         "change": changed.values if changed else {},
         "second": second[1] if second else {},
         **_beside(found, (*comparisons, *others)),
@@ -240,7 +240,7 @@ def _section(found: Finding) -> dict[str, Any]:
 
 
 def _numbers(found: Finding, comparisons: Sequence[Comparison]) -> dict[str, dict[str, str]]:
-    """What prose may quote: by comparison (`clamp`, `clamp, 0.8`), and by cell (likewise)."""
+    """Return numbers for prose by comparison (`clamp`, `clamp, 0.8`), or by cell, which is named alike."""
     out = {"ratio": {compared(c): two(c.headline.ratio) for c in comparisons}}
     for end in ("low", "high"):
         limits = {compared(c): getattr(c.headline.shown_interval, end, math.nan) for c in comparisons}
@@ -251,7 +251,7 @@ def _numbers(found: Finding, comparisons: Sequence[Comparison]) -> dict[str, dic
 
 
 def _beside(found: Finding, comparisons: Sequence[Comparison]) -> dict[str, dict[str, str]]:
-    """Each ratio net of the test set, and the paper's over it: by themselves, not adjusted."""
+    """Return each ratio net of the test set, and the paper's ratio over it, both unadjusted."""
     nets = {compared(c): net(found, c) for c in comparisons}
     papers = {compared(c): paper_over(estimated(found, c)[1]) for c in comparisons}
     return {
@@ -261,7 +261,7 @@ def _beside(found: Finding, comparisons: Sequence[Comparison]) -> dict[str, dict
 
 
 def _cells(found: Finding) -> list[tuple[str, pd.DataFrame]]:
-    """The runs of each group, as prose calls it: `clamp`, `clamp, 0.8`."""
+    """Return the runs of each cell, by its name in prose: `clamp`, `clamp, 0.8`."""
     if found.runs.empty:
         return []
     factors = [name for name, _ in reversed(found.study.cells[0].levels)]
@@ -270,7 +270,7 @@ def _cells(found: Finding) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _groups(found: Finding) -> Table:
-    """Mean and spread of each group, and how much its clamp cut, if it has one."""
+    """Return mean and spread of each cell, and the rate of its clamp, if it has one."""
     factors = [name for name, _ in found.study.cells[0].levels]
     rows = []
     for levels, runs in found.runs.groupby(factors, sort=False):
@@ -293,7 +293,7 @@ def _groups(found: Finding) -> Table:
 
 
 def _floor_share(keys: list[str]) -> str:
-    """Of the variance over seeds, what so many test images make by themselves."""
+    """Return the share of the variance over seeds that the test set accounts for."""
     if len(keys) < 2:
         return "-"
     floor = noise_from_predictions("", correct(keys))
@@ -301,7 +301,7 @@ def _floor_share(keys: list[str]) -> str:
 
 
 def _rate(runs: pd.DataFrame) -> str:
-    """Share of pairs that the clamp cuts, or would cut; of subtraction none, whose margin is inert."""
+    """Return the share of pairs that the clamp cuts or would cut; none for subtraction, which is inert."""
     if runs["objective.margin_type"].iloc[0] == "shift":
         return f"{_share(runs['clamp_activation_rate.0'].mean())} if clamped"
     return rate_of(runs)
@@ -312,7 +312,7 @@ def _share(value: float) -> str:
 
 
 def _rates() -> Table:
-    """Rate and outcome, seed by seed."""
+    """Return the table of rates and outcomes over seeds."""
     rows = tuple(
         (
             one.dataset,
@@ -330,7 +330,7 @@ def _rates() -> Table:
 
 
 def _correlations() -> dict[str, str]:
-    """By group, over all seeds; and over the first and the second 24, where there are so many."""
+    """Return correlations by group, over all seeds, over the first 24, and over any later ones."""
     parts = {"": range(1, 1000), ", first": range(1, 25), ", new": range(25, 1000)}
     return {
         f"{one.dataset}, {one.group}{part}": f"{one.correlation.r:+.2f}"
@@ -340,7 +340,7 @@ def _correlations() -> dict[str, str]:
 
 
 def _scales() -> Table:
-    """The measurements by which the level was chosen."""
+    """Return the measurements by which the scale of the studies was chosen."""
     table = pd.read_csv(FOLDER / "scales.csv")
     rows = tuple(
         (
@@ -359,7 +359,7 @@ def _scales() -> Table:
 
 
 def show() -> None:
-    """Prints what was found: the answer, a row for each comparison, and what is not in the table."""
+    """Print the answer, a row per comparison, and remarks."""
     console = Terminal()
     table = verdict_table(console.width)
     say_prose(answer())
@@ -370,8 +370,8 @@ def show() -> None:
 
 
 def main() -> None:
-    """Writes the page, or prints what it says."""
-    parser = argparse.ArgumentParser(description="Write docs/evidence.md and its pictures.")
+    """Write the page, or print its verdicts."""
+    parser = argparse.ArgumentParser(description="Write docs/evidence.md; make figures draws its pictures.")
     parser.add_argument("--show", action="store_true", help="print the verdicts instead")
     if parser.parse_args().show:
         show()

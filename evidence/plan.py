@@ -10,24 +10,24 @@ from seedspread.study.spec import StudySpec
 
 STUDIES = Path(__file__).parent / "studies"
 ALL = "all"
-# Of docs/local-rules.md, a page of its own; and that of the native kernel's bf16, which few processors have.
+# The studies of docs/local-rules.md, and of the native kernel's bf16, for which few processors have hardware.
 LOCAL_RULES, PRECISION = "local-rules", "precision"
-# Its parts vary one source of randomness each, and are answered together.
+# Each part of this study varies one source of randomness; the parts are answered together.
 SOURCES = "sources"
 
 
 @cache
 def study_named(name: str) -> StudySpec:
-    """A study or a collection, by the stem of its file."""
+    """Return a study or a collection, by the stem of its file."""
     return StudySpec.from_file(STUDIES / f"{name}.toml")
 
 
 def evidence_plan(store: Store) -> Plan:
-    """Every run of every study, by the keys that runs on the official datasets have."""
-    return Plan.make(study_named(ALL), store, FOLDER)  # where no data are: none are looked at
+    """Plan every study, with the keys of runs on the official datasets."""
+    return Plan.make(study_named(ALL), store, FOLDER)  # a folder without data, so that none are read
 
 
 def published_keys(store: Store) -> frozenset[str]:
-    """The keys of all runs that are published: those of the evidence, of five training rules, and of bf16."""
+    """Return the keys of all runs to publish: of the evidence, of the training rules, and of bf16."""
     others = [Plan.make(study_named(name), store, FOLDER) for name in (LOCAL_RULES, PRECISION)]
     return frozenset(evidence_plan(store).distinct).union(*(plan.distinct for plan in others))

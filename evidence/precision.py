@@ -1,4 +1,4 @@
-"""The table on bf16 of docs/performance.md: `python evidence/precision.py` writes it, after `gather.py`."""
+"""Make the table on bf16 of docs/performance.md: `python evidence/precision.py`, after `gather.py`."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ CSV = "precision.csv"
 
 
 def precisions(folder: Path = FOLDER) -> pd.DataFrame:
-    """A row per run of the study: number format, margin, seed, accuracy in percent, key."""
+    """Return a row per run of the study: number format, margin, seed, accuracy in percent, key."""
     plan = Plan.make(study_named(PRECISION), Store(folder), folder)
     accuracy = 100 * published_runs(folder)["accuracy"]
     rows = [
@@ -25,7 +25,7 @@ def precisions(folder: Path = FOLDER) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Write the runs as a table that `seedspread audit` reads, and print its answer."""
+    """Write the runs as a table for `seedspread audit`, and print its answer."""
     table = precisions()
     table.to_csv(FOLDER / CSV, index=False)
     print(audit(table, "accuracy", "precision", "fp32", by="margin_type"))

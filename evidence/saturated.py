@@ -1,4 +1,4 @@
-"""Every comparison in which the clamp cuts half of the pairs or more, together: the bound that they set."""
+"""Combine all comparisons in which the clamp cuts at least half of the pairs."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Saturated:
-    """The clamp against subtraction where the paper expects harm.
+    """Comparisons of the clamp with subtraction at rates at which the paper expects harm.
 
     Attributes:
-        names: study and comparison, of each.
-        rates: the clamp activation rate of layer 0, of each.
-        forest: their mean ratio, on the log scale, and how far they differ.
+        names: study and comparison of each.
+        rates: clamp activation rate at layer 0 of each.
+        forest: their mean log ratio and their heterogeneity.
     """
 
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ class Saturated:
 
 
 def saturated() -> Saturated | None:
-    """Of the studies that are whole; no run is in two comparisons. None of fewer than two comparisons."""
+    """Combine comparisons of complete studies that share no run; None with fewer than two."""
     chosen, seen = [], set[str]()
     for found in findings():
         for c in found.audit.comparisons if found.audit and found.is_whole else ():

@@ -1,4 +1,4 @@
-"""Where the variance comes from: runs that vary one stream at a time, and twins that differ in rounding."""
+"""Sources of variance: runs that vary one source of randomness, and same-seed runs with other rounding."""
 
 import math
 from functools import cache
@@ -15,18 +15,18 @@ from seedspread.stats.components import NOISE
 from seedspread.stats.result import Interval
 from seedspread.study.spec import StudySpec
 
-# Test images of CIFAR-10, for the floor.
+# Test images of CIFAR-10, for the test-set noise.
 _TEST_SIZE = 10_000
 
 
 def is_source(study: StudySpec) -> bool:
-    """Whether it is a part of the study of sources."""
+    """Return whether a study is a part of the study of sources."""
     return study.name in {part.name for part in study_named(SOURCES).parts}
 
 
 @cache
 def sources() -> ComponentsResult | None:
-    """The variance components of accuracies in per cent, by group; None while a part has no answer."""
+    """Return the variance components of accuracies in percent, by group; None if a part has no audit."""
     found = [one for one in findings() if is_source(one.study)]
     if not all(one.audit for one in found):
         return None
@@ -36,7 +36,7 @@ def sources() -> ComponentsResult | None:
 
 
 def sources_table(found: ComponentsResult) -> Table:
-    """A row for each source: the sd that it makes in either group, and the ratio of its variances."""
+    """Return a row per source: the sd that it accounts for in each group, and the ratio of its variances."""
     groups, compared = found.strata[0].groups, found.strata[0].comparisons[0]
     rows = []
     for contrast in compared.components:
@@ -62,7 +62,7 @@ def sources_table(found: ComponentsResult) -> Table:
 
 
 def sources_chart(found: ComponentsResult) -> Chart:
-    """The same as a picture, in variances' roots: the scale of accuracies."""
+    """Draw the components as sds, on the scale of accuracies."""
     groups = found.strata[0].groups
     names = list(dict.fromkeys(part.name for group in groups for part in group.components))
     marks = tuple(mark for place, group in enumerate(groups[:2]) for mark in _marks(group, names, place))
@@ -79,7 +79,7 @@ def same_seed_variances(found: ComponentsResult) -> dict[str, float]:
 
 
 def _marks(group: GroupComponents, names: list[str], place: int) -> list[Mark]:
-    """Return the sds of the first or the second group, told apart by color, marker and place."""
+    """Return the sds of the first or the second group, which differ in color, marker and position."""
     beside = (0.14, -0.14)[place]
     return [
         Mark("interval", group.title, (math.sqrt(part.variance),), (beside - names.index(part.name),),
@@ -97,6 +97,6 @@ def _sd(part: Component | None) -> str:
 
 
 def _ends(part: Component) -> Interval | None:
-    """Of the sd."""
+    """Return the interval of a component's sd."""
     i = part.interval
     return None if i is None else Interval(math.sqrt(max(i.low, 0.0)), math.sqrt(i.high), i.level)

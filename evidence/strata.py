@@ -1,4 +1,4 @@
-"""How much a ratio of variances changes from one stratum of a study to the other: the ratio of ratios."""
+"""Change of a variance ratio from one stratum of a study to another: the ratio of ratios."""
 
 import math
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ from seedspread.stats.variance_ratio import difference, interval_of, ratio_at, t
 
 @dataclass(frozen=True)
 class Change:
-    """Of a ratio of variances, from one stratum to another.
+    """Change of a variance ratio from one stratum to another.
 
     Attributes:
-        group: the group.
-        first, second: the strata, by name.
-        ratio: of the second stratum's ratio over the first's.
-        interval: of that.
-        p: of no change.
-        net: the ratio of the ratios that an infinite test set would leave.
+        group: the group whose ratio changes.
+        first, second: names of the strata.
+        ratio: the second stratum's ratio over the first's.
+        interval: interval of this ratio.
+        p: p value of no change.
+        net: the change net of the test set, or None if predictions are missing.
     """
 
     group: str
@@ -39,7 +39,7 @@ class Change:
 
     @property
     def values(self) -> dict[str, str]:
-        """Its numbers, for prose."""
+        """Numbers for the prose of the page."""
         low, high = two(self.interval.low), two(self.interval.high)
         gross = {"ratio": two(self.ratio), "low": low, "high": high, "p": p_phrase(self.p)}
         return gross | {"net": times(self.net)}
@@ -53,17 +53,17 @@ class Change:
 
 
 def times(estimate: Estimate | None) -> str:
-    """`0.30 (0.05 to 1.1)`."""
+    """Return `0.30 (0.05 to 1.1)`."""
     if estimate is None:
         return "-"
     return two(estimate.value) + (f" ({ends(estimate.interval)})" if estimate.interval else "")
 
 
 def change(found: Finding) -> Change | None:
-    """From the first stratum to the second, of a study with two of them and two groups; None of others.
+    """Return the change between strata of a study with two strata and two groups; None for any other study.
 
-    Where both strata have the runs of one baseline, it is the ratio of the group's own variances, which the
-    headline compares; elsewhere the two log ratios are taken as independent and normal.
+    If both strata share the runs of one baseline, the change is the ratio of the group's own variances, which
+    the headline compares. Otherwise the two log ratios are assumed to be independent and normal.
     """
     spec = found.study.audit
     if found.audit is None or spec is None or len(spec.strata) != 1 or len(found.audit.comparisons) != 2:
@@ -99,13 +99,13 @@ def _of_group(runs: pd.DataFrame, factor: str, first: str) -> tuple[float, Inter
 
 
 def further(found: Finding) -> tuple[str, dict[str, str]] | None:
-    """What a study planned to answer second, once all of its runs are there; and its numbers, for prose."""
+    """Return a study's planned second answer and its numbers for prose; None if it has none or lacks runs."""
     if not found.is_whole or found.audit is None:
         return None
     earlier = {one.name: one for one in findings()}
     if found.name == "longer":
-        change = _from_4_to_16_epochs(earlier["margin"], found)
-        return str(change), change.values
+        changed = _from_4_to_16_epochs(earlier["margin"], found)
+        return str(changed), changed.values
     if found.name == "dose-again":
         c, net = _together(earlier["dose"], found)
         headline, ends_of = c.headline, c.headline.shown_interval
@@ -118,7 +118,7 @@ def further(found: Finding) -> tuple[str, dict[str, str]] | None:
 
 
 def _from_4_to_16_epochs(short: Finding, long: Finding) -> Change:
-    """The ratio of clamp over subtract after 16 epochs over that after 4."""
+    """Return the change of the ratio of clamp over subtract from 4 to 16 epochs."""
     first, second = (
         (one, next(c for c in one.audit.comparisons if c.group == "clamp"))
         for one in (short, long)
@@ -130,7 +130,7 @@ def _from_4_to_16_epochs(short: Finding, long: Finding) -> Change:
 
 
 def _together(before: Finding, again: Finding) -> tuple[Comparison, Estimate | None]:
-    """The clamp at both margins, over the seeds of both studies; and net of the test set."""
+    """Compare the clamp at both margins over the seeds of both studies; also net of the test set."""
     runs = pd.concat([before.runs[before.runs["margin_type"] == "clamp"], again.runs])
     columns = runs[["margin_first", "seed", "accuracy"]].assign(accuracy=100 * runs["accuracy"])
     net = net_of(runs[runs["margin_first"] == "0.8"], runs[runs["margin_first"] == "0.4"])

@@ -1,11 +1,11 @@
-"""The published numbers as tables, in `data/`: what each holds, and how it is read.
+"""Read the published tables in `data/`.
 
-- `runs`: a row per run: key, dataset, seed, parameters, metrics, rates of the final weights, versions.
+- `runs`: a row per run: key, dataset, seed, parameters, metrics, rates with the final weights, versions.
 - `layers`: a row per run, epoch and layer.
-- `predictions`: of each run which test images it got right, as packed bits, and the final similarities.
-- `records`: the files of each run as they were written: config, provenance, result.
+- `predictions`: a row per run: the test images it got right, as packed bits, and the final similarities.
+- `records`: the original files of each run: config, provenance, result.
 
-All are Parquet; `runs.csv` holds the first again, for those who have no Parquet.
+All are Parquet; `runs.csv` has the same content as `runs`, for readers without Parquet.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ RUNS_CSV = "runs.csv"
 
 @cache
 def published_runs(folder: Path = FOLDER) -> pd.DataFrame:
-    """A row per run, by key."""
+    """Return a row per run, indexed by key."""
     return pd.read_csv(folder / RUNS_CSV, index_col="key")
 
 
 def correct(keys: Sequence[str], folder: Path = FOLDER) -> NDArray[np.bool_]:
-    """(runs, images) which of the test images each of these runs got right."""
+    """Return (runs, images): whether each run got each test image right."""
     rows = {row["key"]: row for row in pq.read_table(folder / PREDICTIONS).to_pylist()}
     bits = [np.frombuffer(rows[key]["correct"], dtype=np.uint8) for key in keys]
     return np.unpackbits(np.stack(bits), axis=1, count=rows[keys[0]]["examples"]).astype(bool)

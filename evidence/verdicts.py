@@ -1,4 +1,4 @@
-"""The answers in one screen: a row for each comparison that the studies are about."""
+"""All verdicts on one screen: a row per comparison of the studies."""
 
 import math
 from dataclasses import dataclass, replace
@@ -21,14 +21,14 @@ from seedspread.stats.result import Estimate, Interval
 
 SCALE = "a ViT of 4 layers and width 64, 4 epochs (16 in longer): not the paper's scale"
 
-# What a narrow terminal does without.
+# Columns left out below this width of a terminal.
 _WIDE = 120
 _LEFT_OUT = ("seeds", "sd, points", "net ratio", "net 95% interval")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A comparison, judged among all rows of its table, so that their intervals hold together."""
+    """A comparison, judged with all rows of its table, so that their intervals hold simultaneously."""
 
     found: Finding
     comparison: Comparison
@@ -41,16 +41,16 @@ class Row:
 
     @property
     def word(self) -> str:
-        """The verdict; a study is judged when all of its runs are there, whose number was set before."""
+        """The verdict; a study is judged only when all of its planned runs are published."""
         return self.judged.word if self.found.is_whole else "not judged yet"
 
 
 @cache
 def verdict_rows(names: tuple[str, ...] = ()) -> tuple[Row, ...]:
-    """Return a row for each comparison of the named studies, adjusted for their number; by default of all.
+    """Return a row per comparison of the named studies, adjusted for their number; all studies by default.
 
-    The parts of a collection ask another question together, and are rows of a table of their own. A
-    comparison that several studies name is listed once.
+    The parts of the study of sources have a table of their own, since they answer one question together. A
+    comparison that several studies share is listed once.
     """
     unlike: dict[frozenset[str], tuple[Finding, Comparison]] = {}
     for found in findings():
@@ -67,11 +67,11 @@ def verdict_rows(names: tuple[str, ...] = ()) -> tuple[Row, ...]:
 
 
 def verdict_table(width: int | None = None, names: tuple[str, ...] = ()) -> Table:
-    """A row for each comparison: how many seeds, both spreads, the ratios of variances, and the word.
+    """Return a row per comparison: seeds, both sds, variance ratios and the verdict.
 
     Args:
-        width: of a terminal; columns that it has no room for are left out.
-        names: of the studies that are wanted; all by default.
+        width: width of the terminal; a narrow one gets fewer columns.
+        names: names of the studies; all by default.
     """
     rows = verdict_rows(names)
     headings = (
@@ -91,7 +91,7 @@ def verdict_table(width: int | None = None, names: tuple[str, ...] = ()) -> Tabl
 
 
 def ratios_chart() -> Chart:
-    """Every ratio with its interval on one axis, gross and net of the test set."""
+    """Draw every ratio with its interval on one axis, with and without the noise of the test set."""
     lines = []
     for row in verdict_rows():
         name = f"{row.found.name}: {compared(row.comparison)}"
@@ -127,21 +127,21 @@ def _cells_of(row: Row) -> tuple[str, ...]:
 
 
 def rate_of(runs: pd.DataFrame) -> str:
-    """Share of pairs that a group's clamp cuts at layer 0; `-` of a margin that cuts none."""
+    """Return the share of pairs that a group's clamp cuts at layer 0; `-` for other margins."""
     if runs["objective.margin_type"].iloc[0] not in CLAMPED:
         return "-"
     return f"{runs['clamp_activation_rate.0'].mean():.0%}"
 
 
 def remarks() -> list[str]:
-    """What is not in the table: high rates together, how ratios change, rate and outcome, what is not run."""
+    """Return remarks on the table: high rates combined, changes of ratios, rate and outcome, missing runs."""
     changes = [(found.name, change(found)) for found in findings()]
-    told = [f"{name}: {changed}" for name, changed in changes if changed]
-    told += [f"{found.name}: {second[0]}" for found in findings() if (second := further(found))]
+    lines = [f"{name}: {changed}" for name, changed in changes if changed]
+    lines += [f"{found.name}: {second[0]}" for found in findings() if (second := further(found))]
     if (high := saturated()) is not None:
-        told.insert(0, str(high))
+        lines.insert(0, str(high))
     outcomes = [f"{one.correlation.r:+.2f} ({one.dataset}, {one.group})" for one in rates_and_outcomes()]
-    told.append(f"Correlation of a seed's rate over training with its accuracy: r = {', '.join(outcomes)}.")
+    lines.append(f"Correlation of a seed's rate over training with its accuracy: r = {', '.join(outcomes)}.")
     missing = {found.name: found.planned - len(found.runs) for found in findings()}
     left = [f"{name} ({count})" for name, count in missing.items() if count]
-    return told + ([f"Not run yet, with the runs they lack: {', '.join(left)}."] if left else [])
+    return lines + ([f"Not run yet, with the runs they lack: {', '.join(left)}."] if left else [])
