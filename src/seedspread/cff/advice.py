@@ -1,4 +1,4 @@
-"""Advice on a clamped margin: what the paper and the runs published since support. Needs no torch."""
+"""Advice on a clamped margin, as far as the paper and later published runs support it. Needs no torch."""
 
 import math
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ RULE_OF_THUMB = 0.50
 # Variance ratios to look for: the paper's on CIFAR-10, as the audit estimates it, and a smaller one.
 PAPER_RATIO, SMALLER_RATIO = 6.8, 3.0
 
-_MOST_NAMES = 5  # that a sentence lists
+_MOST_NAMES = 5  # largest number of names that a sentence lists
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A recommendation and what it rests on; `str()` joins its sentences."""
+    """A recommendation and its reasons; `str()` joins its sentences."""
 
     verdict: Recommendation
     sentence: str
-    reasons: dict[str, str] = field(default_factory=dict)  # by what each is about
+    reasons: dict[str, str] = field(default_factory=dict)  # by topic
 
     def __str__(self) -> str:
         head = f"{self.verdict.capitalize()}: {self.sentence[0].lower()}{self.sentence[1:]}"
@@ -35,7 +35,7 @@ class Advice:
 
 
 def no_evidence(names: Sequence[str]) -> Advice:
-    """Return the advice on anything other than margins on similarities of pairs: none."""
+    """Return the advice on anything other than margins on similarities of pairs: there is no evidence."""
     return Advice(
         "not enough to say",
         "Train with and without it over several seeds, then compare them with: seedspread audit STORE.",

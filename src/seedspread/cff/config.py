@@ -1,4 +1,4 @@
-"""A run's config, frozen and validated, and augmentation as data: steps, and pipelines (`pipelines.toml`)."""
+"""The config of a run, frozen and validated; the augmentation steps and named pipelines of them."""
 
 import re
 import tomllib
@@ -14,31 +14,31 @@ from seedspread.runs.files import FrozenConfig, Share
 
 
 class RandomCrop(FrozenConfig):
-    """Zero padding on all sides, then a window of the old size at a random place."""
+    """Pad with zeros on all sides, then cut out a window of the original size at a random place."""
 
     op: Literal["random_crop"] = "random_crop"
     padding: int = Field(ge=0, le=1000)
 
 
 class HorizontalFlip(FrozenConfig):
-    """Left and right exchanged with probability `p`."""
+    """Mirror the image left to right with probability `p`."""
 
     op: Literal["horizontal_flip"] = "horizontal_flip"
     p: Share = 0.5
 
 
 class RandomRotation(FrozenConfig):
-    """A turn by up to `degrees` either way; nearest pixel, black corners."""
+    """Rotate by up to `degrees` either way; nearest pixel, black corners."""
 
     op: Literal["random_rotation"] = "random_rotation"
     degrees: float = Field(ge=0, le=180)
 
 
 class RandomErasing(FrozenConfig):
-    """A black rectangle, with probability `p`, of a share of the area and a ratio of height to width.
+    """Blacken a rectangle with probability `p`; `scale` is its share of the area, `ratio` its height / width.
 
-    As the last step it may come `after_normalization`, as in most pipelines of torchvision: then what is
-    erased is 0 in normalized units, the mean color.
+    As the last step it may come `after_normalization`, as in most pipelines of torchvision: erased pixels are
+    then 0 in normalized units, the mean color.
     """
 
     op: Literal["random_erasing"] = "random_erasing"
@@ -56,7 +56,7 @@ class RandomErasing(FrozenConfig):
 
 
 class ColorJitter(FrozenConfig):
-    """Brightness, contrast, saturation by a factor in [1 - x, 1 + x], hue by a shift in [-x, x] of a turn.
+    """Scale brightness, contrast, saturation by a factor in [1 - x, 1 + x]; shift hue by up to x of a turn.
 
     The four are applied in an order drawn for each image; those that are 0 are left out.
     """
@@ -69,10 +69,10 @@ class ColorJitter(FrozenConfig):
 
 
 class RandAugment(FrozenConfig):
-    """`num_ops` of 14 operations, each drawn at random for each image, all of one magnitude from 0 to 30.
+    """Apply `num_ops` of 14 operations, drawn at random for each image, all of one magnitude from 0 to 30.
 
-    As torchvision's `RandAugment(num_ops, magnitude)` with its defaults: 31 magnitudes, the sign of those
-    that have one at random, nearest pixel, black outside. For images of 1 or 3 channels.
+    Like torchvision's `RandAugment(num_ops, magnitude)` with its defaults: 31 magnitudes, a random sign for
+    operations that have one, nearest pixel, black outside. For images of 1 or 3 channels.
     """
 
     op: Literal["rand_augment"] = "rand_augment"
@@ -91,24 +91,24 @@ PIPELINES = TypeAdapter(dict[str, tuple[Step, ...]]).validate_python(
 
 
 class DataConfig(FrozenConfig):
-    """Which images a run sees, and how.
+    """The images of a run, their split and their augmentation.
 
     Attributes:
-        name: one of `datasets.DATASETS`; the default is the sample inside the package. Or the path of one's
-            own images: an `.npz` file, or a folder with a folder of images per class; it contains a "/" or
-            ends in ".npz". Or `package.module:function`, which returns an `ArrayDataset`. `arrays` stands for
-            images that are given from Python.
+        name: one of `datasets.DATASETS`; the default is the sample inside the package. Or the path of your
+            own images, which must contain a "/" or end in ".npz": an `.npz` file, or a folder with a folder
+            of images per class. Or `package.module:function`, which returns an `ArrayDataset`. `arrays`
+            stands for images that are passed from Python.
         labels: CIFAR-100's 100 `fine` or 20 `coarse` classes.
-        allow_partial: use a dataset of which only a part is there.
-        limit_per_class: at most so many training images of each class, before the split.
-        test_limit_per_class: likewise of the test images.
+        allow_partial: use a dataset even if parts of it are missing.
+        limit_per_class: largest number of training images of each class, before the split.
+        test_limit_per_class: largest number of test images of each class.
         validation_fraction: the share of each class held out of the training images.
-        split_seed: decides the split and the subsets; apart from the run's seed.
-        order: `shuffled`, or `balanced`: batches that hold the classes in proportion.
-        augment: a pipeline's name, a list of steps, or None for the dataset's own pipeline. One's own images
+        split_seed: seed of the split and the subsets; independent of the run's seed.
+        order: `shuffled`, or `balanced`: batches that contain the classes in proportion.
+        augment: a pipeline's name, a list of steps, or None for the dataset's own pipeline. Your own images
             have none.
-        resize: of a folder: the shorter side is resized to so many pixels, and the center cut out, a square.
-        test_fraction: the share of each class held out for the test, if one's own images have no test part.
+        resize: for a folder: the shorter side is resized to this many pixels, and a center square cut out.
+        test_fraction: the share of each class held out for the test, if your own images have no test part.
     """
 
     name: str = DEFAULT.name
@@ -155,14 +155,14 @@ class DataConfig(FrozenConfig):
 
     @property
     def pipeline(self) -> tuple[Step, ...]:
-        """The steps asked for, or those of the dataset's own pipeline."""
+        """The steps of `augment`, or of the dataset's own pipeline if that is None."""
         own: tuple[Step, ...] | str = () if is_own(self.name) else DATASETS[self.name].augment
         augment = own if self.augment is None else self.augment
         return PIPELINES[augment] if isinstance(augment, str) else augment
 
 
 def _known(field: str, *names: str) -> BeforeValidator:
-    """Take one of these names, or one of user code, which a class or function of a module stands for too."""
+    """Accept one of these names, a dotted name of user code, or a module's class or function itself."""
 
     def name_of(value: Any) -> str:
         if isinstance(value, type | FunctionType) and "<" not in value.__qualname__:
@@ -178,24 +178,24 @@ def _known(field: str, *names: str) -> BeforeValidator:
     return BeforeValidator(name_of)
 
 
-# Stands in a config for layers and losses that are given from Python.
+# The name in a config for layers and losses that are passed from Python.
 GIVEN = "given"
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 _LARGEST_SIDE = 4096
-_MAX_PARAMETERS = 1_000_000_000  # with its optimiser and gradients more than most machines hold
+_MAX_PARAMETERS = 1_000_000_000  # with gradients and optimizer state, more than fits into most machines
 
 
 class ModelConfig(FrozenConfig):
-    """The layers, and the shape of the images that they see.
+    """The layers and the shape of their input images.
 
     Attributes:
         architecture: `vit`, the paper's; `convnet` or `mlp`, small examples; or `package.module:name`, which
-            is called with `image_shape=(C, H, W)` and those of the last four fields below that it takes, and
-            returns an `nn.ModuleList`. A study calls this field `model`.
-        image_size: pixels along an image's side, as the dataset has them; height and width if they differ.
-        channels: color channels, likewise.
+            is called with `image_shape=(C, H, W)`, and with any of the last four fields below that it
+            accepts, and returns an `nn.ModuleList`. A study calls this field `model`.
+        image_size: pixels along an image's side, as in the dataset; height and width if they differ.
+        channels: color channels, as in the dataset.
         patch_size: pixels along a patch's side.
         dim: width of a token.
         depth: number of layers.
@@ -213,7 +213,7 @@ class ModelConfig(FrozenConfig):
     @field_validator("image_size", mode="before")
     @classmethod
     def _height_and_width(cls, value: object) -> int | tuple[int, int]:
-        """Read a number, `[24, 32]` or `"24x32"`; a square is one number."""
+        """Read a number, `[24, 32]` or `"24x32"`; return a square as one number."""
         text = "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         known = re.fullmatch("[0-9]{1,4}(x[0-9]{1,4})?", text)
         sides = [int(side) for side in text.split("x")] if known else [0]
@@ -244,7 +244,7 @@ class ModelConfig(FrozenConfig):
 
     @property
     def parameters(self) -> int:
-        """Number of weights of the layers, without biases and norms, which hardly count."""
+        """Number of weights of the layers, without biases and norms, which are few."""
         return self.dim * (self.channels * self.patch_size**2 + self.tokens + self.depth * 8 * self.dim)
 
     @property
@@ -255,27 +255,27 @@ class ModelConfig(FrozenConfig):
 
 
 class ObjectiveConfig(FrozenConfig):
-    """The layers' losses; `docs/method.md` has the definitions.
+    """The layers' losses; `docs/method.md` defines them.
 
     Attributes:
         loss: `supcon`, `goodness` (Forward-Forward), `local_cross_entropy`, or `package.module:Name`, a
-            `LocalLoss`; the first alone has the fields from `temperature` to `reduction`. `cross_entropy`,
-            the rule, uses none of them.
+            `LocalLoss`; only `supcon` uses the fields from `temperature` to `reduction`. The rule
+            `cross_entropy` uses no layer's loss.
         threshold: theta of `goodness`.
         temperature: tau.
         margin_type: how the margin enters: `none`, `clamp`, `soft_clamp`, `subtract`, `shift`, or
             `package.module:Name`, a subclass of `Margin`.
         margin_first: the margin of layer 0.
         margin_last: the margin of the last layer.
-        margin_schedule: how it goes from one to the other.
-        margin_exponent: of the schedule; `linear` has none.
-        margin_warmup_epochs: over so many epochs, batch by batch, all margins grow from 0 to these values.
+        margin_schedule: shape of the path from `margin_first` to `margin_last`.
+        margin_exponent: exponent of the schedule; `linear` has none.
+        margin_warmup_epochs: number of epochs over which all margins grow, batch by batch, from 0.
         margin_sharpness: beta of `soft_clamp`.
         stability: whether the gradient flows through the row maximum.
-        reduction: over an anchor's positives.
-        positives: which pairs are: two of one `class`, or of one `superclass` (CIFAR-10's vehicles and
-            animals, CIFAR-100's coarse classes). The probe is trained and tested on the classes in either
-            case.
+        reduction: `mean` or `sum` over an anchor's positives.
+        positives: which pairs are positive: two images of one `class`, or of one `superclass` (CIFAR-10's
+            vehicles and animals, CIFAR-100's coarse classes). The probe is trained and tested on the classes
+            in either case.
     """
 
     loss: Annotated[str, _known("loss", "supcon", "goodness", "local_cross_entropy", GIVEN)] = "supcon"
@@ -305,30 +305,30 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrainingConfig(FrozenConfig):
-    """Stage 1.
+    """Stage 1: training of the encoder.
 
     Attributes:
         rule: `layer_local` (CFF), `end_to_end` (the layers' losses summed, gradients flowing through) or
             `cross_entropy` (plain backpropagation through the head, on one view).
-        epochs: how many.
+        epochs: number of epochs.
         batch_size: images per batch.
-        learning_rate: of the optimizer; with a schedule or a warm-up, the highest. `cross_entropy` uses the
+        learning_rate: the optimizer's; with a schedule or a warm-up, the highest. `cross_entropy` uses the
             probe's.
-        betas: of `adamw` and `adam`.
-        weight_decay: of the optimizer: apart from the gradient in `adamw`, added to it in `adam` and `sgd`.
+        betas: those of `adamw` and `adam`.
+        weight_decay: the optimizer's: apart from the gradient in `adamw`, added to it in `adam` and `sgd`.
             `cross_entropy` uses the probe's.
-        optimizer: torch's of that name. In `layer_local` each layer has its own.
-        momentum: of `sgd`.
-        schedule: of the learning rate after the warm-up, batch by batch: `constant`, or `cosine`, half a
-            period down to 0 at the last epoch's end.
-        warmup_epochs: over so many epochs, batch by batch, the learning rate grows linearly from 0.
-        max_gradient_norm: each optimizer's gradient is scaled down to this l2 norm, before its step; in
-            `layer_local` that is each layer's by itself. The norms that are recorded are those before.
+        optimizer: torch's optimizer of that name. In `layer_local` each layer has its own.
+        momentum: that of `sgd`.
+        schedule: learning rate after the warm-up, batch by batch: `constant`, or `cosine`, half a period
+            down to 0 at the last epoch's end.
+        warmup_epochs: number of epochs over which the learning rate grows linearly, batch by batch, from 0.
+        max_gradient_norm: largest l2 norm of an optimizer's gradient, which is scaled down to it before a
+            step; in `layer_local` each layer's separately. Recorded norms are those before scaling.
         select: the weights that stage 1 ends with: the `last` epoch's, or those with the lowest loss of the
             last layer on two augmented validation views (`best_val_loss`).
-        init_from: a finished run, by its folder or by its key in the same store, whose encoder training
-            starts from, on the same or on other data.
-        continue_from: a finished run, likewise, of which this is one with more epochs.
+        init_from: folder of a finished run, or its key in the same store: training starts from its encoder,
+            on the same or on other data.
+        continue_from: folder or key of a finished run, which this run continues for more epochs.
     """
 
     rule: Literal["layer_local", "end_to_end", "cross_entropy"] = "layer_local"
@@ -359,13 +359,13 @@ class ProbeConfig(FrozenConfig):
     """Stage 2: a linear classifier on the frozen encoder.
 
     Attributes:
-        epochs: how many; the one with the highest validation accuracy counts, the earliest of equals.
+        epochs: number of epochs; the one with the highest validation accuracy counts, the earliest of equals.
         batch_size: images per batch.
         learning_rate: AdamW's; constant.
         weight_decay: AdamW's.
-        features: `augmented`, one fresh view an epoch, or `cached`, un-augmented features computed once.
-        repeats: how many probes are trained on the one encoder, each with a probe seed of its own.
-        layers: probe the `last` layer's features, or those of `all` layers, each by itself.
+        features: `augmented`, one fresh view per epoch, or `cached`, un-augmented features computed once.
+        repeats: number of probes trained on the one encoder, each with a probe seed of its own.
+        layers: probe the `last` layer's features, or those of `all` layers, each separately.
     """
 
     epochs: int = Field(default=50, ge=1, le=1_000_000)
@@ -381,15 +381,15 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class SeedConfig(FrozenConfig):
-    """The run's seed gives four independent streams, each of which can also be set alone; so can the split.
+    """The run's seed, and seeds of single sources of randomness, each of which overrides it.
 
     Attributes:
-        run: the seed of all streams that are not set.
-        init: of the weights.
-        order: of the batches.
-        augment: of the augmentation.
-        probe: of the probe's weights, batches and augmentation.
-        split: of the split, instead of `data.split_seed`; the run's seed does not drive it.
+        run: seed of all sources that are not set.
+        init: seed of the weights.
+        order: seed of the order of the batches.
+        augment: seed of the augmentation.
+        probe: seed of the probe's weights, batches and augmentation.
+        split: seed of the split, instead of `data.split_seed`; the run's seed does not control it.
     """
 
     run: Seed = 0
@@ -405,28 +405,28 @@ class SeedConfig(FrozenConfig):
         return self.run if own is None else own
 
 
-# What `micro_batch_size` is on a CPU unless it is set, and in the key of a run anywhere.
+# The default of `micro_batch_size` on a CPU and, whatever the device, in the key of a run.
 VIEWS_AT_ONCE = 128
 
 
 class RuntimeConfig(FrozenConfig):
-    """How a run is run.
+    """How a run is computed.
 
     Attributes:
         device: `auto` takes CUDA, else MPS, else the CPU.
-        precision: of the encoder's products; `bf16` alters results and is part of the run's identity.
-        implementation: how `layer_local` is computed: `plain` goes through autograd as the method is
-            written, `fast` has fewer products and lets several runs be trained as one program
-            (`docs/performance.md`). Gradients are the same to rounding; it is part of the run's identity.
-            `native` is a kernel in C++ for a whole layer, which takes a compiler and a CPU, for
-            `bf16` one with AVX-512 BF16. The other rules have one implementation.
-        micro_batch_size: `fast`: at most so many views of a batch go through a layer at a time; None is 128,
-            and on CUDA the whole batch. Part of the run's identity, in which None is 128 on any device.
-        activation_checkpointing: `fast`, `native`: work each slice out again for its backward pass: less
-            memory, more time, the same bits.
-        threads: CPU threads; None takes what torch takes. Kept through every resume.
-        checkpoint_seconds: how often a checkpoint is written, at least once per stage.
-        keep_model: keep the encoder and its probe, and what training would go on from.
+        precision: precision of the encoder's products; `bf16` alters results and is part of the run's
+            identity.
+        implementation: how `layer_local` is computed: `plain` follows the equations through autograd, `fast`
+            needs fewer products (`docs/performance.md`), and `native` is a kernel in C++ for a whole layer,
+            which needs a compiler and trains on the CPU, in `bf16` only with AVX-512 BF16. Gradients are the
+            same up to rounding; it is part of the run's identity. Other rules have one implementation.
+        micro_batch_size: for `fast`, the largest number of views that go through a layer at a time; None is
+            128, and on CUDA the whole batch. Part of the run's identity, where None is always 128.
+        activation_checkpointing: for `fast` and `native`: recompute each slice for its backward pass, with
+            less memory, more time and the same bits.
+        threads: CPU threads; None takes torch's default. Kept through every resume.
+        checkpoint_seconds: time between checkpoints, of which each stage writes at least one.
+        keep_model: keep the encoder, its probe, and the training state from which a run can be continued.
     """
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -441,7 +441,7 @@ class RuntimeConfig(FrozenConfig):
     @model_validator(mode="before")
     @classmethod
     def _without_former_options(cls, values: Any) -> Any:
-        """Leave out options that are no more, where a stored run did not use them."""
+        """Drop options that no longer exist, if a stored run did not use them."""
         if not isinstance(values, dict):
             return values
         former = ("compile", "fused_attention", "tf32")
@@ -481,7 +481,7 @@ class RunConfig(FrozenConfig):
 
     @property
     def split_data(self) -> DataConfig:
-        """`data`, with the seed of the split that `seeds` sets."""
+        """`data`, with the seed of the split that `seeds` sets, if any."""
         split = self.seeds.split
         return self.data if split is None else self.data.model_copy(update={"split_seed": split})
 
@@ -512,7 +512,7 @@ class RunConfig(FrozenConfig):
 
     @property
     def has_kernels(self) -> bool:
-        """Whether `implementation` has a choice: the kernels are for the ViT, layer by layer with SupCon."""
+        """True if `implementation` has a choice: kernels are for the ViT, layer by layer with SupCon."""
         is_paper = self.model.architecture == "vit" and self.objective.loss == "supcon"
         return self.training.rule == "layer_local" and is_paper
 
@@ -530,6 +530,6 @@ class RunConfig(FrozenConfig):
         return self
 
     def with_runtime(self, **values: int) -> Self:
-        """Return the config with values for fields of its runtime that it leaves open."""
+        """Return the config with these values for fields of `runtime` that are None."""
         unset = {name: value for name, value in values.items() if getattr(self.runtime, name) is None}
         return self.model_copy(update={"runtime": self.runtime.model_copy(update=unset)})

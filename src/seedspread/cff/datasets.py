@@ -1,4 +1,4 @@
-"""What a dataset is (`datasets.toml` has the entries), and which of its files are present. Needs no torch."""
+"""The datasets (`datasets.toml` has the entries), and which of their files are present. Needs no torch."""
 
 import gzip
 import hashlib
@@ -23,7 +23,7 @@ from seedspread.errors import DataError, one_of, reason
 class DataFile:
     """A file of a dataset: checksum and size of its official content, unpacked.
 
-    `images` is how many images it holds or, for a file of labels, describes.
+    `images` is the number of images that it contains or, for a file of labels, describes.
     """
 
     name: str
@@ -34,7 +34,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Download:
-    """A file to download; the SHA-256 sums of ours are those that TensorFlow Datasets publishes for them."""
+    """A file to download; our SHA-256 sums are those that TensorFlow Datasets publishes."""
 
     url: str
     md5: str
@@ -44,22 +44,22 @@ class Download:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Everything known about a dataset without its files.
+    """The description of a dataset, which needs none of its files.
 
     Attributes:
         title: its name in reports.
         folder: its folder inside the data folder.
-        train: the training files; for formats with labels apart, images then labels.
+        train: the training files; for formats with separate labels, images then labels.
         test: the test files, likewise.
         classes: class names, in the order of the labels.
-        mean: per channel, for normalization; likewise `std`.
-        augment: the name of its own pipeline.
+        mean: mean of each channel, for normalization; likewise `std`.
+        augment: name of the dataset's own pipeline.
         reader: the format of its files (`READERS` in `data/dataset.py`).
-        stored_size: pixels along an image's side in its files; `image_size` as runs see it, with a `width`
-            of its own if images are no squares.
-        elsewhere: other folders in which its files may be found; relative ones are in this package.
-        coarse_classes: names of the coarser labels, where there are such.
-        superclasses: what each class is a kind of, in the order of the labels, where that is known.
+        stored_size: pixels along an image's side in its files; `image_size` is the side in runs, with a
+            `width` of its own if images are not square.
+        elsewhere: other folders that may contain its files; relative ones are in `seedspread/cff`.
+        coarse_classes: names of the coarser labels, if there are any.
+        superclasses: the superclass of each class, in the order of the labels, if known.
     """
 
     name: str
@@ -94,7 +94,7 @@ class DatasetInfo:
         return _images(self.test)
 
     def check_shape(self, model: tuple[int, int, int]) -> None:
-        """Raise `DataError` unless a model for images of `(C, H, W)` is one for these, if they are known."""
+        """Raise `DataError` if a model for `(C, H, W)` images does not fit these; unknown shapes fit all."""
         shape = self.channels, self.image_size, self.width or self.image_size
         size = self.image_size if shape[1] == shape[2] else "'{1}x{2}'".format(*shape)
         if self.channels and model != shape:
@@ -113,7 +113,7 @@ _HERE = Path(__file__).parent
 
 
 def read_datasets(toml: str) -> dict[str, DatasetInfo]:
-    """Return datasets by name; what is `like` another has from it all that its entry leaves out."""
+    """Return datasets by name; an entry that is `like` another inherits the fields that it leaves out."""
     entries = tomllib.loads(toml)
     for name, entry in entries.items():
         whole = entries.get(entry.pop("like", ""), {}) | entry
@@ -123,21 +123,21 @@ def read_datasets(toml: str) -> dict[str, DatasetInfo]:
 
 
 DATASETS = read_datasets((_HERE / "datasets.toml").read_text(encoding="utf-8"))
-# What a run is trained on, and a model made for, if nothing else is asked for.
+# The default dataset of a run, whose shape is the default of a model.
 DEFAULT = DATASETS["fashion-mnist-sample"]
 
 
-# The name of images that are given from Python.
+# The name of images that are passed from Python.
 ARRAYS = "arrays"
 
 
 def is_own(name: str) -> bool:
-    """Return whether a name stands for one's own images: a path, arrays, or a function of user code."""
+    """Return whether a name stands for the user's own images: a path, arrays, or a function of user code."""
     return name not in DATASETS and ("/" in name or is_npz(name) or is_dotted(name))
 
 
 def is_dotted(name: str) -> bool:
-    """Return whether a name stands for something of user code, `package.module:Name`."""
+    """Return whether a name refers to user code, `package.module:Name`."""
     return ":" in name and "/" not in name
 
 
@@ -148,7 +148,7 @@ def is_npz(name: str) -> bool:
 def dataset_info(name: str) -> DatasetInfo:
     """Return a dataset by name; a `DataError` lists the known names.
 
-    Of one's own images, which are not read here, it has a title, no shape, and nominal numbers of images.
+    The user's own images are not read here: they get a title, no shape, and nominal numbers of images.
     """
     if is_own(name):
         title = name if is_dotted(name) else Path(name).stem or name
@@ -161,12 +161,12 @@ def dataset_info(name: str) -> DatasetInfo:
     return DATASETS[name]
 
 
-# No official file is larger when unpacked; more than this is not one of them.
+# No official file is larger when unpacked.
 MAX_BYTES = 400 * 2**20
 
 
 def data_folder(data_dir: Path | None = None) -> Path:
-    """Return the data folder: the one asked for, else SEEDSPREAD_DATA, else the user's cache folder."""
+    """Return the data folder: `data_dir`, else SEEDSPREAD_DATA, else one in the user's cache folder."""
     chosen = data_dir or os.environ.get("SEEDSPREAD_DATA")
     if chosen:
         try:
@@ -177,7 +177,7 @@ def data_folder(data_dir: Path | None = None) -> Path:
 
 
 def fetch_command(name: str, data_dir: Path | None) -> str:
-    """Return the command that downloads a dataset into the folder that was asked for."""
+    """Return the command that downloads a dataset into `data_dir`, or into the default folder."""
     into = ["--data-dir", str(data_dir)] if data_dir else []
     return shlex.join(["seedspread", "data", "fetch", name, *into])
 
@@ -213,10 +213,10 @@ def md5(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class LocalFile:
-    expected: DataFile  # what it should be
-    path: Path | None  # where it is, None if it is nowhere
-    content: bytes  # its unpacked content; empty if there is none
-    md5: str  # of that content
+    expected: DataFile  # the official file
+    path: Path | None  # None if it is absent
+    content: bytes  # its unpacked content; empty if it is absent
+    md5: str  # checksum of `content`
 
     @property
     def is_official(self) -> bool:
@@ -232,7 +232,7 @@ def read_file(info: DatasetInfo, file: DataFile, folder: Path) -> LocalFile:
 
 
 def check_not_swapped(files: list[LocalFile], info: DatasetInfo, command: str) -> None:
-    """Raise `DataError` if a file has another's content, official or as it is here."""
+    """Raise `DataError` if a file has another's official content, or the same content as another."""
     present = [file for file in files if file.path is not None]
     for file in present:
         for official in info.files:
@@ -254,7 +254,7 @@ def official_fingerprint(info: DatasetInfo) -> str:
 
 
 def partial_fingerprint(info: DatasetInfo, *content: bytes) -> str:
-    """Identify content that is not the whole official one, from the images and labels themselves."""
+    """Identify partial content by the images and labels themselves."""
     digest = hashlib.sha256(info.name.encode())
     for piece in content:
         digest.update(len(piece).to_bytes(8, "little") + piece)
@@ -263,16 +263,16 @@ def partial_fingerprint(info: DatasetInfo, *content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Presence:
-    """A dataset's files, by name only; their content has not been looked at."""
+    """A dataset's files, judged by name and size; their content is not read."""
 
     name: str  # the dataset
     title: str  # its name in reports
-    folder: str  # where its files are, or would be put
-    found: int  # how many of its files are there
-    short: int  # how many of those are smaller than the official ones
-    packed: int  # how many are packed, so that their size says nothing
-    expected: int  # how many it has
-    bytes: int  # what they take on disk
+    folder: str  # folder that contains its files, or would
+    found: int  # number of its files that are present
+    short: int  # number of those that are smaller than the official ones
+    packed: int  # number of those that are compressed, so that their size is no evidence
+    expected: int  # number of files of the whole dataset
+    bytes: int  # size on disk of the files that are present
 
 
 def presence(info: DatasetInfo, data_dir: Path | None = None) -> Presence:
@@ -295,11 +295,11 @@ def presence(info: DatasetInfo, data_dir: Path | None = None) -> Presence:
 def expected_positive_pairs(
     class_counts: Sequence[float], batch_size: float, *, views: int = 1, balanced: bool = False
 ) -> float:
-    """The expected number of ordered positive pairs in a batch drawn without replacement.
+    """Return the expected number of ordered positive pairs in a batch drawn without replacement.
 
     Two different images of a batch are of one class with probability sum_c n_c (n_c - 1) / (n (n - 1)).
-    With v views of each image every such pair counts v^2 times, and an image's own views are
-    v (v - 1) pairs more. Halve it for unordered pairs.
+    With v views of each image every such pair counts v^2 times, and each image adds the v (v - 1) pairs
+    of its own views. Halve the number for unordered pairs.
 
     Args:
         class_counts: images per class in the data that batches are drawn from.

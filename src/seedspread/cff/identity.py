@@ -1,7 +1,7 @@
-"""What identifies a run of the paper's training: all of its config that can alter the result. Needs no torch.
+"""The identity of a run of the paper's training: all of its config that can alter the result. Needs no torch.
 
-Keys outlive the code. What is hashed has a vocabulary of its own, frozen: a config field that was added later
-enters it only where it differs from its default, and one that was renamed keeps its old name there.
+Keys outlive the code, so their vocabulary is frozen: a config field that was added later enters a key only if
+it differs from its default, and a field that was renamed keeps its old name in keys.
 """
 
 import re
@@ -18,12 +18,12 @@ from seedspread.runs.files import FrozenConfig, RecordError
 from seedspread.runs.folder import RunFolder
 from seedspread.runs.run import key_of
 
-# By this name records tell that the paper's training ran them.
+# The runner's name in the records of its runs.
 RUNNER = "cff"
 # Raised when a change of the code alters results.
 NUMERICS_VERSION = 1
 
-# The words of the first edition, which every description has.
+# The original vocabulary, by part: fields that every description contains, even at their defaults.
 _WORDS = {
     "data": "name labels limit_per_class test_limit_per_class validation_share split_seed order",
     "model": "patch_size dim depth heads",
@@ -38,9 +38,9 @@ _WORDS = {
     "color_jitter": "op brightness contrast saturation hue",
     "rand_augment": "op num_ops magnitude",
 }
-# The name of a field, by part, and its word in descriptions where that is another one.
+# Renamed fields, by part: their names now, and in descriptions.
 _RENAMED = {"data": {"validation_fraction": "validation_share"}}
-# What is no part of the identity of a run whose margin is inert.
+# Fields that do not identify a run whose margin is inert.
 _SCHEDULE = ("margin_first", "margin_last", "margin_schedule", "margin_exponent", "margin_warmup_epochs")
 PARENTS = ("init_from", "continue_from")
 
@@ -48,20 +48,20 @@ PARENTS = ("init_from", "continue_from")
 def run_key(config: RunConfig, fingerprint: str | None = None, given: str | None = None) -> str:
     """Return the run's key, 20 hexadecimal digits; no fingerprint stands for the whole official dataset.
 
-    `given` identifies what is given from Python.
+    `given` identifies a model that is passed from Python.
     """
     return key_of(canonical(config, fingerprint) | ({} if given is None else {"given": given}))
 
 
 def user_code(config: RunConfig) -> list[str]:
-    """Return the dotted names of user code that a run depends on, other than its data."""
+    """Return the dotted names of user code that a run depends on, apart from its data."""
     objective, own_loss = config.objective, config.training.rule != "cross_entropy"
     names = [config.model.architecture, *([objective.loss] if own_loss else []), margin_type_of(config)]
     return [name for name in names if is_dotted(name)]
 
 
 def _code(config: RunConfig) -> dict[str, Any]:
-    """What user code a run depends on, beside its names; most runs on none."""
+    """Describe the content of the user code that a run depends on; most runs depend on none."""
     names = user_code(config)
     if not names:
         return {}
@@ -82,7 +82,7 @@ def canonical(config: RunConfig, fingerprint: str | None = None) -> dict[str, An
 
 @dataclass(frozen=True)
 class _Cell:
-    """A config without its seeds; compared as text, since 0.0 equals -0.0 and is another run."""
+    """A config without its seeds; compared as text, since 0.0 equals -0.0, which is a different run."""
 
     text: str
     config: RunConfig = field(compare=False)
@@ -93,7 +93,7 @@ def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
     """Describe the runs of a cell; cached, since a plan needs it for each of its seeds."""
     config = cell.config
     unused = {"betas"} if config.training.optimizer == "sgd" else {"momentum"}
-    if config.training.rule == "cross_entropy":  # which is trained with the probe's settings
+    if config.training.rule == "cross_entropy":  # it is trained with the probe's settings
         unused |= {"learning_rate", "betas", "weight_decay"}
     return {
         "numerics": NUMERICS_VERSION,
@@ -108,7 +108,7 @@ def _canonical_cell(cell: _Cell, fingerprint: str | None) -> dict[str, Any]:
 
 
 def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> dict[str, Any]:
-    """Describe a part of a config in the words of `part`, without those that cannot matter."""
+    """Describe a part of a config in the vocabulary of `part`, leaving out the words in `without`."""
     words, renamed, dropped = _WORDS[part].split(), _RENAMED.get(part, {}), set(without)
     fields = type(config).model_fields
     out = {}
@@ -121,7 +121,7 @@ def described(part: str, config: FrozenConfig, without: Iterable[str] = ()) -> d
 
 
 def parent_key(run: str) -> str:
-    """Return the key of a finished run that is named by its folder, or by its key itself."""
+    """Return the key of a finished run, given its folder or the key itself."""
     if is_key(run):
         return run
     result = RunFolder(Path(run)).result()
@@ -135,15 +135,15 @@ def is_key(text: str) -> bool:
 
 
 def _parent(config: RunConfig) -> dict[str, str]:
-    """The run that this one starts from, wherever it lies; most start from none."""
+    """Describe, by key and not by path, the run that this one starts from; most start from none."""
     named = {name: getattr(config.training, name) for name in PARENTS}
     return {name: parent_key(run) for name, run in named.items() if run is not None}
 
 
 def _implementation(config: RunConfig) -> dict[str, Any]:
-    """How layer by layer is computed alters the last bits: native; fast, and in which slices; or plain.
+    """Describe the implementation, which alters the last bits: native; fast, with its slices; or plain.
 
-    Recomputing does not. Other rules and losses have one implementation, and nothing is said of it.
+    Activation checkpointing does not. Rules and losses that have a single implementation are not described.
     """
     if not config.has_kernels:
         return {}
@@ -159,7 +159,7 @@ def _data(config: RunConfig, fingerprint: str | None) -> dict[str, Any]:
     if own and fingerprint is None:
         raise ValueError("the key of a run on one's own images takes their fingerprint")
     return described("data", config.data, without=("allow_partial", "augment")) | {
-        **({"name": "own"} if own else {}),  # wherever they lie
+        **({"name": "own"} if own else {}),  # whatever their path
         "fingerprint": fingerprint or official_fingerprint(dataset_info(config.data.name)),
         "augment": [described(step.op, step) for step in config.data.pipeline],
     }
@@ -169,7 +169,7 @@ def _objective(config: RunConfig) -> dict[str, Any] | None:
     if config.training.rule == "cross_entropy":
         return None
     objective = config.objective
-    if objective.loss != "supcon":  # of which temperature and margins are
+    if objective.loss != "supcon":  # which alone has a temperature and margins
         threshold = {"threshold": objective.threshold} if objective.loss == "goodness" else {}
         positives = {} if objective.positives == "class" else {"positives": objective.positives}
         return {"loss": objective.loss, **threshold, **positives}
@@ -190,5 +190,5 @@ def margin_type_of(config: RunConfig) -> str:
 
 
 def margin_of(config: RunConfig) -> Margin:
-    """Return the kind of a run's margin."""
+    """Return a run's margin type, as a margin of size 0."""
     return margin_named(margin_type_of(config))

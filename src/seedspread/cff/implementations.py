@@ -1,7 +1,4 @@
-"""What each implementation of the training can do and needs.
-
-Plain data, which planning reads without torch.
-"""
+"""The capabilities and needs of each implementation of the training, as data that needs no torch."""
 
 from dataclasses import dataclass
 
@@ -17,7 +14,7 @@ class TrainerFeatures:
     name: str  # its name in `runtime.implementation`
     uses_gpu: bool = True  # whether it can train on a GPU
     needs_compiler: bool = False  # whether it is compiled on the machine that trains
-    has_own_threads: bool = False  # whether its threads are not torch's, which then has one
+    has_own_threads: bool = False  # whether it starts its own threads, and torch uses only one
     margins: tuple[str, ...] | None = None  # the margin types that it can compute; None for all of them
 
     def why_not(self, config: RunConfig) -> str | None:
@@ -39,5 +36,5 @@ FEATURES = {
 
 
 def features_of(config: RunConfig) -> TrainerFeatures:
-    """Return the features of what trains a run; what has no kernels has the plain one only."""
+    """Return the features of the trainer of a run; without kernels, that is always the plain one."""
     return FEATURES[config.runtime.implementation if config.has_kernels else "plain"]

@@ -37,13 +37,12 @@ Images = Tensor | NDArray[np.uint8]
 class LoadedRun:
     """A finished run of the paper's training; `load_run` returns one.
 
-    Images are given as datasets have them, `(N, C, H, W)` of bytes, and are normalized here as they were in
-    the run.
+    Pass images as in datasets, `(N, C, H, W)` of bytes; they are normalized here as they were in the run.
 
     Attributes:
-        config: what the run is.
-        model: the encoder with the trained probe as its head, in plain PyTorch; give it what `preprocess`
-            returns. Its logits are those of `logits` up to rounding.
+        config: the run's config.
+        model: the encoder with the trained probe as its head, in plain PyTorch; its input is the output of
+            `preprocess`, and its logits are those of `logits` up to rounding.
         classes: class names, in the order of the logits.
     """
 
@@ -55,13 +54,13 @@ class LoadedRun:
     _threads: int
 
     def preprocess(self, images: Images) -> Tensor:
-        """Return the images as the model takes them: float32, normalized."""
+        """Return the images as the model's input: float32, normalized."""
         return normalize(self._checked(images), self._mean, self._std)
 
     def logits(self, images: Images) -> Tensor:
         """Return `(N, classes)` logits, computed as in the run.
 
-        On the machine of the run, the whole test set gives the bits of its stored predictions.
+        On the machine of the run, the whole test set gives its stored predictions, bit for bit.
         """
         with self._as_trained(), torch.no_grad():
             return self.model.head(self._layers(images)[-1])  # type: ignore[no-any-return]
@@ -106,10 +105,10 @@ def load_run(
     Args:
         folder: the run's folder, such as `runs/KEY`.
         device: where to compute; by default the run's device if this machine has it, else the CPU.
-        model: the layers of a run of `LayerLocal.fit`, made anew; they get its weights.
+        model: for a run of `LayerLocal.fit`, its layers, created anew; they get the run's weights.
 
     Returns:
-        The run: its config and result, `logits`, `features` and `preprocess`, and the trained `ViT`.
+        The run: its config, its trained model, and the methods `logits`, `features` and `preprocess`.
 
     Example:
         ```python

@@ -1,20 +1,20 @@
 """`SupConLoss`, the supervised contrastive loss of one layer, and measures of its pairs and gradients.
 
 `loss_from_similarities` is the definition: the loss as the paper writes it, differentiated by autograd.
-`fast_loss` is the same loss with its gradient in closed form, worked through in tiles. With p the softmax
-over k != u and n the number of anchors that have a positive, the derivative of the loss by the modified
-similarity of the ordered pair (u, v) is
+`fast_loss` is the same loss with its gradient in closed form, computed in tiles. With p the softmax
+over k != u and n the number of anchors that have a positive, the derivative of the loss with respect to the
+modified similarity of the ordered pair (u, v) is
 
     w_u (p_uv - M_uv / |P_u|) / (n tau),      w_u = 1 (mean), |P_u| (sum), 0 (no positive)
 
-and by the similarity itself that times the slope of the margin there (0 where a clamp has saturated). Both
-orders of a pair share one similarity, so each is computed once: a tile holds some anchors against
-themselves and all later anchors, and serves the rows and, mirrored, the columns. The first pass adds up
-each anchor's denominator, the second turns a tile into derivatives and multiplies it out.
+and with respect to the similarity itself, that times the slope of the margin there (0 if a clamp has
+saturated). Both orders of a pair share one similarity, so each is computed once: a tile pairs some anchors
+with themselves and all later anchors, and counts for its rows and, mirrored, for its columns. The first pass
+sums each anchor's denominator; the second turns a tile into derivatives and multiplies them out.
 
-The batch is sorted by label first: a tile's positives then lie in its first few columns, and the margin,
+The batch is sorted by label first: a tile's positives are then in its first few columns, and the margin,
 the mask and the statistics touch only those. Small batches keep their tiles between the passes; large ones
-make them again, so that memory grows with N and not with its square.
+recompute them, so that memory grows with N and not with its square.
 """
 
 import math
@@ -39,11 +39,11 @@ HISTOGRAM_BINS = 2000
 class LabelGroups:
     """A batch sorted by label, so that an anchor's positives stand side by side."""
 
-    permutation: Tensor  # `(N,)`, what sorts the batch
+    permutation: Tensor  # `(N,)`, the indices that sort the batch
     ids: Tensor  # `(N,)` int32, the class index of each sorted row
     first: Tensor  # `(N,)`, where the class of each sorted row begins
     end: Tensor  # `(N,)`, where it ends
-    positives: Tensor  # `(N,)`, how many positives each sorted row has, `|P_u|`
+    positives: Tensor  # `(N,)`, the number of positives of each sorted row, `|P_u|`
     pairs: int  # the number of ordered positive pairs
     n_without_positive: int  # the number of anchors that have no positive
 
@@ -81,10 +81,10 @@ class LabelGroups:
 
 @dataclass(frozen=True)
 class PairStatistics:
-    """What one call of the loss saw of its positive pairs.
+    """Statistics of the positive pairs in one call of the loss.
 
     Attributes:
-        margin: the margin that the rate below is about.
+        margin: the margin of the rate below.
         anchors: N, rows of the batch.
         positive_pairs: ordered pairs, `sum_u |P_u|`.
         anchors_without_positive: anchors left out of the loss.
@@ -103,10 +103,10 @@ class PairStatistics:
     def clamp_activation_rate(self) -> float:
         """The share of positive pairs with s + m > 1 (Eq. car).
 
-        NaN where there is no pair, or where a pair's similarity is not a number.
+        NaN if there is no pair, or if a pair's similarity is NaN.
 
         In a loss with `margin_type="clamp"` this is the rate of saturation. In any other it is the
-        rate if clamped: what a clamp of this margin would have cut.
+        rate if clamped: the share that a clamp of this margin would have cut.
         """
         if self.positive_pairs == 0 or self.histogram.sum() < self.positive_pairs:
             return math.nan
@@ -151,14 +151,14 @@ def positive_mask(labels: Tensor) -> Tensor:
 
 
 def loss_from_similarities(s: Tensor, positive: Tensor, spec: LossSpec) -> Tensor:
-    """The loss as a function of `(N, N)` cosine similarities and the `(N, N)` positive mask.
+    """Return the loss as a function of `(N, N)` cosine similarities and the `(N, N)` positive mask.
 
-    Anchors without a positive are left out of the mean over anchors; one at least must have one.
+    Anchors without a positive are left out of the mean over anchors; at least one anchor must have one.
     """
     itself = torch.eye(len(s), dtype=torch.bool, device=s.device)
 
     margin = spec.of_positives
-    if margin.moves:  # Eq. clamp_margin, for one
+    if margin.moves:  # such as Eq. clamp_margin
         s = torch.where(positive, margin.modified(s), s)
 
     b = (s / spec.temperature).masked_fill(itself, -torch.inf)  # Eq. base_logits; k != u from here on
@@ -178,7 +178,7 @@ def loss_from_similarities(s: Tensor, positive: Tensor, spec: LossSpec) -> Tenso
 
 # Anchors per tile: at N = 1024 a tile then stays in a CPU's cache; thinner ones make slow products.
 TILE_ROWS = 256
-# Tiles are kept between the passes while the N x N matrix would have at most this many numbers.
+# Tiles are kept between the passes if the N x N matrix would have at most this many numbers.
 KEEP = 2**24
 
 
@@ -189,7 +189,7 @@ def fast_loss(
     block_size: int | None = None,
     collector: PairCollector | None = None,
 ) -> Tensor:
-    """Return the loss of `(N, d)` unit vectors; one anchor at least must have a positive."""
+    """Return the loss of `(N, d)` unit vectors; at least one anchor must have a positive."""
     rows = block_size or TILE_ROWS
     if torch.is_grad_enabled() and z.requires_grad:
         loss, _ = _ClosedForm.apply(z, groups, spec, rows, collector)  # type: ignore[no-untyped-call]
@@ -227,7 +227,7 @@ class _ClosedForm(torch.autograd.Function):
 
 
 class _NoDoubleBackward(torch.autograd.Function):
-    """grad_output * gradient, on the graph's path to z, which ends here with a clear error."""
+    """Compute grad_output * gradient; a second differentiation by z ends here with a clear error."""
 
     @staticmethod
     def forward(z: Tensor, grad_output: Tensor, gradient: Tensor) -> Tensor:
@@ -250,24 +250,24 @@ class _Tile:
 
     begin: int
     stop: int
-    # (r, c), b of the paper less the largest there can be; hugely negative where an anchor meets itself
+    # (r, c), b of the paper minus its largest possible value; hugely negative for an anchor with itself
     logits: Tensor
     positive: Tensor  # (r, near), 1 for a positive pair; all of them are among the first columns
-    slope: Tensor | None  # (r, near), of the margin: 0 for a saturated pair; None where it is 1 throughout
+    slope: Tensor | None  # (r, near), of the margin: 0 for a saturated pair; None if it is 1 throughout
 
     @property
     def rows(self) -> slice:
-        """The tile's anchors, among all."""
+        """Indices of the tile's anchors among all."""
         return slice(self.begin, self.stop)
 
     @property
     def later(self) -> slice:
-        """The anchors after them, among all."""
+        """Indices of the anchors after them."""
         return slice(self.stop, None)
 
     @property
     def mirrored(self) -> slice:
-        """The tile's columns for those later anchors: they stand for pairs (v, u) as well."""
+        """The tile's columns for those later anchors, which stand for pairs (v, u) as well."""
         return slice(self.stop - self.begin, None)
 
 
@@ -289,15 +289,15 @@ def _tiles(
             if slope is not None:
                 slope.masked_fill_(~mask, 1)
             near.copy_(torch.where(mask, margin.modified(near), near))
-        # Measured from the largest logit there can be, which keeps the digits of those near it.
+        # Relative to the largest possible logit, which keeps the digits of logits near it.
         logits = s.sub_(margin.max_similarity).mul_(1 / spec.temperature)
-        # exp of it is 0, as of -inf, but 0 times it is 0 and it may be the maximum of its row
+        # Its exp is 0, like that of -inf, but 0 times it is 0, and it may be the maximum of its row.
         logits.diagonal().fill_(torch.finfo(s.dtype).min / 2)
         yield _Tile(anchors.start, anchors.stop, logits, positive, slope)
 
 
 class _Anchors:
-    """Sums over the pairs of every anchor, in sorted order: first its denominator, then its gradient."""
+    """Sums over the pairs of every anchor, in sorted order: its denominator first, then its gradient."""
 
     def __init__(self, like: Tensor, groups: LabelGroups, spec: LossSpec) -> None:
         positives = groups.positives.to(like.dtype)
@@ -342,14 +342,14 @@ class _Anchors:
 
     def loss(self) -> Tensor:
         per_anchor = self.log_total - self.positive_sum / self.positives
-        if self.spec.of_positives.constant:  # it moves the loss and no gradient
+        if self.spec.of_positives.constant:  # it changes the loss and no gradient
             per_anchor = per_anchor + self.spec.of_positives.constant
         return (self.weight * per_anchor).sum() / self.count
 
     def gradient(self, tiles: Iterable[_Tile], z: Tensor) -> Tensor:
         """Second pass: return dL/dz, `(N, d)`, for the sorted unit vectors; overwrites the tiles."""
         gradient = torch.zeros_like(z)
-        # w p = exp(b - (log_total - log w)); no weight gives exp(-inf)
+        # w p = exp(b - (log_total - log w)); a weight of 0 gives exp(-inf)
         shift = self.log_total - self.weight.log()
         sum_wp = torch.zeros_like(self.weight)
         for tile in tiles:
@@ -372,7 +372,7 @@ class _Anchors:
         return gradient.div_(self.count * self.spec.temperature)
 
     def _through_maximum(self, gradient: Tensor, z: Tensor, residual: Tensor) -> None:
-        """Send what rounding leaves of w (1 - sum p) to the row's maximum; a saturated one takes nothing."""
+        """Add what rounding leaves of w (1 - sum p) at the row's maximum, unless that is saturated."""
         residual = residual * self.top_slope
         gradient.addcmul_(z[self.top_at], residual[:, None])
         gradient.index_add_(0, self.top_at, z * residual[:, None])
@@ -380,12 +380,12 @@ class _Anchors:
 
 Implementation = Literal["auto", "plain", "fast"]
 OnNoPositives = Literal["raise", "zero"]
-# Settings of a loss that are words, and what they may be.
+# Settings of a loss that have a fixed set of values.
 _CHOICES = {"implementation": get_args(Implementation), "on_no_positives": get_args(OnNoPositives)}
 
 
-def _of_spec(name: str) -> Any:
-    """A field of a loss's `spec`, which is replaced, and so checked, whenever the field is set."""
+def _spec_property(name: str) -> Any:
+    """Return a property for a field of a loss's `spec`; setting it replaces, and so checks, the spec."""
 
     def set_to(loss: "SupConLoss", value: Any) -> None:
         loss.spec = replace(loss.spec, **{name: value})
@@ -405,15 +405,15 @@ class SupConLoss(LocalLoss):
         temperature: tau > 0.
         margin: m >= 0.
         margin_type: `clamp`: s~ = min(s + m, 1); `shift`: s~ = s + m; `subtract`: log p - m, which moves no
-            gradient; `soft_clamp`: 1 - softplus(beta (1 - s - m)) / beta, a clamp with a round corner;
+            gradient; `soft_clamp`: 1 - softplus(beta (1 - s - m)) / beta, a clamp with a smooth corner;
             `none`. All on positive pairs only. Or a `Margin` of your own.
         stability: `detach` or `direct`, whether the gradient flows through the row maximum that is subtracted
             before exp. In exact arithmetic it makes no difference (`docs/method.md`).
-        reduction: over an anchor's positives, `mean` or `sum`.
+        reduction: `mean` or `sum` over an anchor's positives.
         implementation: `plain` goes through autograd as the equations are written, in O(N^2) memory; `fast`
             has the gradient in closed form, in O(N) memory; `auto` is `fast`, and `plain` inside
             `torch.compile`. Only `plain` can be differentiated twice.
-        on_no_positives: what a batch in which no anchor has a positive does: `raise` a `ValueError` or give
+        on_no_positives: behavior if no anchor of a batch has a positive: `raise` a `ValueError`, or return
             `zero`.
         check_finite: refuse features that are not finite. This reads them once more.
         block_size: anchors per tile of `fast`; the default suits a CPU's cache.
@@ -427,12 +427,12 @@ class SupConLoss(LocalLoss):
 
     views = 2
 
-    temperature = _of_spec("temperature")
-    margin = _of_spec("margin")
-    margin_type = _of_spec("margin_type")
-    stability = _of_spec("stability")
-    reduction = _of_spec("reduction")
-    margin_sharpness = _of_spec("margin_sharpness")
+    temperature = _spec_property("temperature")
+    margin = _spec_property("margin")
+    margin_type = _spec_property("margin_type")
+    stability = _spec_property("stability")
+    reduction = _spec_property("reduction")
+    margin_sharpness = _spec_property("margin_sharpness")
 
     def __init__(
         self,
@@ -550,7 +550,7 @@ def check_batch(features: Tensor, labels: Tensor) -> None:
 
 
 def unit_vectors(features: Tensor) -> Tensor:
-    """`(N, d)` rows scaled to length 1, whatever their scale; a zero row stays zero and gets no gradient.
+    """Return `(N, d)` rows scaled to length 1; a zero row stays zero and gets no gradient.
 
     Dividing by the largest entry first keeps squares from overflowing or vanishing.
     """
@@ -568,7 +568,7 @@ def at_least_float32(features: Tensor) -> Tensor:
 def pair_statistics(features: Tensor, labels: Tensor, margin: float) -> PairStatistics:
     """Return the statistics of the positive pairs of `(N, d)` features and `(N,)` labels."""
     check_batch(features, labels)
-    LossSpec(margin=margin)  # refuses a margin that is none
+    LossSpec(margin=margin)  # raises if the margin is invalid
     groups = LabelGroups.of(labels.to(features.device))
     collector = PairCollector(margin, features.device)
     with torch.autocast(features.device.type, enabled=False):
@@ -600,9 +600,9 @@ def clamp_activation_rate(features: Tensor, labels: Tensor, margin: float) -> fl
 
 
 def gradient_norm(layer: nn.Module | Iterable[Tensor]) -> float:
-    """The l2 norm of the whole gradient of a layer's parameters (Eq. grad_norm), after `backward`.
+    """Return the l2 norm of the whole gradient of a layer's parameters (Eq. grad_norm), after `backward`.
 
-    Parameters without a gradient count as zero; a layer in which none has one is an error.
+    Parameters without a gradient count as zero; a layer without any gradient is an error.
     """
     parameters = layer.parameters() if isinstance(layer, nn.Module) else layer
     gradients = [at_least_float32(p.grad) for p in parameters if p.grad is not None]

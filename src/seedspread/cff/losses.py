@@ -1,4 +1,4 @@
-"""What the loss of a layer is (`LocalLoss`), and two beside SupCon: goodness and local cross entropy."""
+"""`LocalLoss`, the base class of a layer's loss, and two losses besides SupCon."""
 
 from typing import ClassVar
 
@@ -8,21 +8,21 @@ from torch.nn.functional import cross_entropy, linear, softplus
 
 from seedspread.errors import SeedspreadError
 
-# What the label's pixel is set to, in normalized units: about as bright as white.
+# Value of the label's pixel, in normalized units: about as bright as white.
 _BRIGHT = 2.0
 _SMALLEST = 1e-8
 
 
 class LayerError(SeedspreadError, ValueError):
-    """Layers, or the loss of one, that cannot be trained."""
+    """A layer or its loss cannot be trained."""
 
 
 class LocalLoss(nn.Module):
-    """The loss of one layer; a subclass has `forward(pooled, targets)`, which returns a scalar.
+    """The loss of one layer; a subclass defines `forward(pooled, targets)`, which returns a scalar.
 
-    `pooled` is the layer's output, `(N, d)`; `targets` are the labels `(N,)`, unless `prepare` makes others.
-    Everything else is for losses that need it, and does nothing here. The hooks `prepare` and `prepare_test`
-    of the first layer's loss apply to the whole model.
+    `pooled` is the layer's output, `(N, d)`; `targets` are the labels `(N,)`, unless `prepare` replaces them.
+    The other methods are optional hooks, which do nothing here. `prepare` and `prepare_test` of the first
+    layer's loss apply to the whole model.
 
     Example:
         >>> class Distance(LocalLoss):
@@ -35,22 +35,22 @@ class LocalLoss(nn.Module):
     )
 
     def build(self, width: int, classes: int) -> None:
-        """Create parameters of its own, for a layer of this width; the layer's optimizer trains them."""
+        """Create the loss's own parameters, for a layer of this width; the layer's optimizer trains them."""
 
     def prepare(self, images: Tensor, labels: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the first layer is trained on for a batch, and the targets of all layers.
+        """Return the first layer's training input for a batch, and the targets of all layers.
 
-        Further rows may follow those of the batch. `uniform` has a number in [0, 1) for each row: another one
-        in every epoch, and the same one if the run is killed and resumed.
+        Further rows may follow those of the batch. `uniform` has a random number in [0, 1) for each row, new
+        in every epoch, and the same if the run is killed and resumed.
         """
         return images, labels
 
     def prepare_test(self, images: Tensor) -> Tensor:
-        """Return what the first layer sees of images whose features are wanted."""
+        """Return the first layer's input for images whose features are wanted."""
         return images
 
     def hand_on(self, output: Tensor) -> Tensor:
-        """Return what the next layer sees of this layer's output."""
+        """Return the next layer's input, given this layer's output."""
         return output
 
 
@@ -125,7 +125,7 @@ class LocalCrossEntropy(LocalLoss):
 
     def build(self, width: int, classes: int) -> None:
         self.projection = nn.Parameter(torch.empty(classes, width))
-        nn.init.kaiming_uniform_(self.projection, a=5**0.5)  # as nn.Linear has it
+        nn.init.kaiming_uniform_(self.projection, a=5**0.5)  # as in nn.Linear
 
     def forward(self, pooled: Tensor, labels: Tensor) -> Tensor:
         return cross_entropy(linear(pooled.float(), self.projection), labels)

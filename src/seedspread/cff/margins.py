@@ -1,7 +1,6 @@
 """The definition of a layer's loss: its margin types, one class each, its settings, and margins by layer.
 
-No other module knows a margin type by name; one of a user's own is named `package.module:Name`. Needs no
-torch: tensors come with their own methods.
+A user's own margin type is named `package.module:Name`. Needs no torch: tensors come with their own methods.
 """
 
 import math
@@ -16,17 +15,17 @@ from seedspread.errors import RunnerError, described, one_of
 if TYPE_CHECKING:  # without pydantic the loss is imported faster
     from seedspread.cff.config import RunConfig
 
-# torch's, unnamed: planning and reports use margins too, without torch.
+# torch.Tensor, not imported: planning and reports use margins without torch.
 Tensor: TypeAlias = Any
 
 
 @dataclass(frozen=True)
 class Margin:
-    """A margin m >= 0 on the similarities s of positive pairs; this one does nothing with it.
+    """A margin m >= 0 on the similarities s of positive pairs; this base class leaves them unchanged.
 
     Args:
         m: the margin.
-        sharpness: beta of margins with a round corner.
+        sharpness: beta of margins with a smooth corner.
 
     Example:
         >>> Margin(0.4).m
@@ -36,11 +35,11 @@ class Margin:
     m: float = 0.0  # in units of cosine similarity
     sharpness: float = 20.0  # beta > 0, of margins that have one
 
-    is_inert: ClassVar[bool] = True  # whether it moves no gradient, so that a run does not depend on m
-    # whether pairs with s + m > 1 lose most of their pull, and the rate at which that happens is its own; of
-    # any other margin that rate is only what a clamp *would* cut
+    is_inert: ClassVar[bool] = True  # whether it changes no gradient, so that a run does not depend on m
+    # whether pairs with s + m > 1 lose most of their pull, so that their share is a rate of saturation; for
+    # any other margin that share is only what a clamp *would* cut
     saturates: ClassVar[bool] = False
-    is_sharp: ClassVar[bool] = False  # whether `sharpness` means something
+    is_sharp: ClassVar[bool] = False  # whether `sharpness` has an effect
 
     @property
     def rate_name(self) -> str:
@@ -59,7 +58,7 @@ class Margin:
 
     @property
     def moves(self) -> bool:
-        """Whether it changes similarities: with a margin, unless it is inert."""
+        """True if it changes similarities: m > 0, and it is not inert."""
         return self.m > 0 and not self.is_inert
 
     def modified(self, s: Tensor) -> Tensor:
@@ -85,9 +84,9 @@ class Clamp(Margin):
 
 
 class SoftClamp(Margin):
-    """1 - softplus(beta (1 - s - m)) / beta: a clamp with a round corner, whose slope never ends.
+    """1 - softplus(beta (1 - s - m)) / beta: a clamp with a smooth corner, whose slope is never 0.
 
-    Where s + m > 1 the slope is below one half; for beta to infinity it is the clamp.
+    The slope is below one half if s + m > 1; as beta goes to infinity, this becomes the clamp.
     """
 
     is_inert = False
@@ -96,7 +95,7 @@ class SoftClamp(Margin):
 
     @property
     def moves(self) -> bool:
-        """True even without a margin: the corner is round."""
+        """True even without a margin, because of the smooth corner."""
         return True
 
     def modified(self, s: Tensor) -> Tensor:
@@ -121,7 +120,7 @@ class Shift(Margin):
 
 
 class Subtract(Margin):
-    """log p - m, Eq. subtract_margin: it moves the loss by a constant, and no gradient."""
+    """log p - m, Eq. subtract_margin: it changes the loss by a constant, and no gradient."""
 
     @property
     def constant(self) -> float:
@@ -139,12 +138,12 @@ MARGIN_TYPES = tuple(_TYPES)
 
 
 def margin_named(kind: "MarginType", m: float = 0.0, sharpness: float = 20.0) -> Margin:
-    """Return the margin of a kind: a name, a subclass of `Margin`, or an object of one, with its fields."""
+    """Return a margin by name, of a subclass of `Margin`, or like an object, whose other fields are kept."""
     margin: Any = _TYPES.get(kind, kind) if isinstance(kind, str) else kind
     if isinstance(margin, str):
-        from seedspread.cff.user_code import named  # noqa: PLC0415 - only a margin of one's own needs it
+        from seedspread.cff.user_code import load_named  # noqa: PLC0415 - only a user's own margin needs it
 
-        margin = named(margin)
+        margin = load_named(margin)
     is_class = isinstance(margin, type) and issubclass(margin, Margin)
     if not (is_class or isinstance(margin, Margin)):
         raise RunnerError(
@@ -177,8 +176,8 @@ class LossSpec:
     Attributes:
         temperature: tau > 0 of Eq. base_logits.
         margin: m >= 0, in units of cosine similarity.
-        margin_type: one of `MARGIN_TYPES` (`margins.py` says what each does), on positive pairs only; or a
-            margin of one's own, by its dotted name or itself.
+        margin_type: one of `MARGIN_TYPES` (their classes define them), on positive pairs only; or a margin
+            of your own: its dotted name, its class or an object.
         stability: whether the gradient flows through the row maximum (Eq. stability_modes).
         reduction: `mean` over an anchor's positives (Eq. supcon_loss) or their `sum`.
         margin_sharpness: beta > 0 of `soft_clamp`.
@@ -200,7 +199,7 @@ class LossSpec:
         _check_not_negative("margin", self.margin)
         _check_positive("margin_sharpness", self.margin_sharpness)
         if not isinstance(self.margin_type, str):
-            _ = self.of_positives  # refuses what is no margin
+            _ = self.of_positives  # raises if it is not a margin
         elif ":" not in self.margin_type:
             one_of("margin_type", self.margin_type, MARGIN_TYPES)
         one_of("stability", self.stability, STABILITY_MODES)
@@ -243,7 +242,7 @@ def margin_schedule(
     Args:
         first: the margin of layer 0.
         last: the margin of the last layer.
-        layers: how many layers there are.
+        layers: number of layers.
         shape: one of `SCHEDULES`.
         exponent: k > 0, how soon the margin falls; ignored by `linear`.
 

@@ -1,4 +1,4 @@
-"""Models as lists of layers that are trained apart: `LayerLocal`, and `ViT`, the paper's."""
+"""Models as lists of layers that are trained separately: `LayerLocal`, and `ViT`, the paper's."""
 
 import copy
 import inspect
@@ -15,7 +15,7 @@ from seedspread.cff.data.own import ArrayDataset
 from seedspread.cff.datasets import dataset_info, is_dotted
 from seedspread.cff.losses import LayerError, LocalLoss
 from seedspread.cff.presets import check
-from seedspread.cff.user_code import digest_of, made, named
+from seedspread.cff.user_code import build_named, digest_of, load_named
 from seedspread.errors import described, short
 from seedspread.runs.run import key_of
 
@@ -30,8 +30,8 @@ EMBEDDING_PARAMETERS = 3
 class Attention(nn.Module):
     """Multi-head self-attention, `(B, T, d)` -> `(B, T, d)`.
 
-    The same function as `nn.MultiheadAttention` with the same initial distributions. It is written out
-    because at 64 tokens two plain batched products are faster on a CPU than the fused kernel.
+    This is `nn.MultiheadAttention`, with the same initial distributions, written out because at 64 tokens two
+    plain batched products are faster on a CPU than the fused kernel.
     """
 
     def __init__(self, dim: int, heads: int) -> None:
@@ -91,26 +91,26 @@ def mean_pool(output: Tensor) -> Tensor:
 
 
 Settings = Mapping[str, Any]
-# What each layer's optimizer may have of its own.
+# Settings that each layer's optimizer may override.
 _OPTIMIZER = ("optimizer", "learning_rate", "betas", "weight_decay", "momentum", "max_gradient_norm")
 
 
 class LayerLocal(nn.Module):
-    """Layers that are trained apart, each on a loss of its own, and a head, the linear probe on the last.
+    """Layers that are trained separately, each on a loss of its own, with a linear probe on the last as head.
 
     Args:
-        blocks: the layers in their order; the first one sees images `(N, C, H, W)`. A `pool` method of theirs
-            is the default of `pool`.
+        blocks: the layers in order; the first one takes images `(N, C, H, W)`. If the list has a method
+            `pool`, it is the default of `pool`.
         pool: turns a layer's output into `(N, d)`; `mean_pool` by default.
         losses: a `LocalLoss` per layer, or a single one, copied for each; by default the config's.
         optimizers: fields of the config's `training`, such as `{"learning_rate": 1e-3}`, for all layers, or a
-            list of such for each layer.
+            list with such a dict per layer.
         image_shape: `(C, H, W)`, to find widths and make the head now; otherwise `build` or `fit` does it.
         num_classes: outputs of `head` (LayerNorm and a linear map).
 
     Attributes:
-        layers: `layers[l]` is what layer l trains, with the parameters of its loss.
-        losses: a `LocalLoss` per layer; empty until a run has begun.
+        layers: the modules; layer l trains the parameters of `layers[l]` and of its loss.
+        losses: a `LocalLoss` per layer; empty until a run starts.
         widths: d of each layer.
 
     Example:
@@ -120,7 +120,7 @@ class LayerLocal(nn.Module):
         [32, 16]
     """
 
-    embedding_parameters = 0  # how many of layer 0's come before its block, whose gradient has a norm apart
+    embedding_parameters = 0  # layer 0's before its encoder block, whose gradient norm is recorded separately
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class LayerLocal(nn.Module):
             self.build(image_shape, num_classes)
 
     def _per_layer(self, name: str, given: Any, kind: type, what: str) -> list[Any]:
-        """Return what is given for each layer: copies of one thing of a kind, or the items of a list."""
+        """Return a value for each layer: copies of a single one, or the items of a list."""
         if given is None:
             return []
         is_list = isinstance(given, Sequence) and not isinstance(given, str)
@@ -171,7 +171,7 @@ class LayerLocal(nn.Module):
     def build(
         self, image_shape: tuple[int, int, int], num_classes: int, widths: Sequence[int] | None = None
     ) -> None:
-        """Make the head for images of a shape; widths that are not given are found by one forward pass."""
+        """Make the head for images of a shape; without `widths`, one forward pass measures them."""
         self.image_shape = image_shape
         self.widths = list(widths or self._dry_run())
         self.head = nn.Sequential(nn.LayerNorm(self.widths[-1]), nn.Linear(self.widths[-1], num_classes))
@@ -179,7 +179,7 @@ class LayerLocal(nn.Module):
 
     @torch.no_grad()
     def _dry_run(self) -> list[int]:
-        """Return the layers' widths, or say in one line which layer cannot be trained."""
+        """Return the layers' widths; `LayerError` if a layer cannot be trained."""
         self.eval()
         x, widths = torch.zeros(2, *self.image_shape), []
         for number, layer in enumerate(self.layers):
@@ -212,9 +212,9 @@ class LayerLocal(nn.Module):
         config: RunConfig | None = None,
         data_dir: Path | str | None = None,
     ) -> "RunResult":
-        """Train the layers as a run, from the weights that they have, then the head; return its result.
+        """Train the layers as a run, from their current weights, then the head; return the run's result.
 
-        The run is identified by the layers' code and weights, the losses and the optimizers, so make the
+        The run is identified by the layers' code and weights, the losses and the optimizers, so create the
         layers after `torch.manual_seed`: only then can it be resumed.
 
         Args:
@@ -226,7 +226,7 @@ class LayerLocal(nn.Module):
             config: everything else, such as batch size, augmentation and probe.
             data_dir: the data folder.
         """
-        # What is above this module is found by name.
+        # Modules above this one are imported by name.
         train = import_module("seedspread.cff.training.run").train
         load_run = import_module("seedspread.cff.loaded_run").load_run
         checked = self._config(data, epochs, seed, config or RunConfig())
@@ -256,7 +256,7 @@ class LayerLocal(nn.Module):
         return check(values)
 
     def digest(self) -> str:
-        """Identify layers, losses and optimizers as they are given."""
+        """Identify layers, losses and optimizers as they were passed."""
         self.train()
         parts = [self.layers, *self.given_losses, *([] if self.pool is mean_pool else [self.pool])]
         return key_of({"parts": [digest_of(part) for part in parts], "optimizers": self.optimizers})
@@ -278,7 +278,7 @@ class LayerLocal(nn.Module):
         return self.encode(prepared, stop_gradient=stop_gradient)
 
     def encode(self, inputs: Tensor, *, stop_gradient: bool = True) -> list[Tensor]:
-        """Return the representations as `features` does, of what a loss has prepared."""
+        """Return the representations, as `features` does, of inputs that a loss has prepared."""
         x, pooled = inputs, []
         for number, layer in enumerate(self.layers):
             x = layer(x.detach() if stop_gradient else x)
@@ -296,7 +296,7 @@ class LayerLocal(nn.Module):
 
 
 def mlp(image_shape: tuple[int, int, int], dim: int, depth: int) -> nn.ModuleList:
-    """Return linear layers with ReLU, of one width."""
+    """Return `depth` linear layers with ReLU, each of width `dim`."""
     channels, height, width = image_shape
     first = nn.Sequential(nn.Flatten(), nn.Linear(channels * height * width, dim), nn.ReLU())
     rest = (nn.Sequential(nn.Linear(dim, dim), nn.ReLU()) for _ in range(depth - 1))
@@ -304,7 +304,7 @@ def mlp(image_shape: tuple[int, int, int], dim: int, depth: int) -> nn.ModuleLis
 
 
 def convnet(image_shape: tuple[int, int, int], dim: int, depth: int) -> nn.ModuleList:
-    """Return 3 x 3 convolutions with ReLU, of one width; each halves images of 8 pixels and more."""
+    """Return 3 x 3 convolutions with ReLU, of `dim` channels; each halves images of 8 or more pixels."""
     blocks, channels, side = nn.ModuleList(), image_shape[0], min(image_shape[1:])
     for _ in range(depth):
         convolution = nn.Conv2d(channels, dim, 3, padding=1)
@@ -315,38 +315,40 @@ def convnet(image_shape: tuple[int, int, int], dim: int, depth: int) -> nn.Modul
 
 
 _SHIPPED: dict[str, Callable[..., nn.ModuleList]] = {"mlp": mlp, "convnet": convnet}
-# What of a model's config its maker may take, beside `image_shape`.
+# Fields of a model's config that its function may accept, besides `image_shape`.
 _OPTIONS = ("patch_size", "dim", "depth", "heads")
 
 
-def _taken(maker: Callable[..., Any]) -> set[str]:
+def _accepted(maker: Callable[..., Any]) -> set[str]:
     return {*inspect.signature(maker).parameters} & {*_OPTIONS}
 
 
 def build_model(config: ModelConfig, classes: int) -> LayerLocal:
-    """Draw the model that a config describes."""
+    """Build the model that a config describes, with weights drawn at random."""
     name = config.architecture
     if name == "vit":
         return ViT.from_config(config, classes)
     if name == GIVEN:
         raise LayerError("model = 'given' stands for layers that are given from Python: LayerLocal(...).fit")
     shipped = _SHIPPED.get(name)
-    maker = shipped or named(name)
-    options = {option: getattr(config, option) for option in _taken(maker)} if callable(maker) else {}
+    maker = shipped or load_named(name)
+    options = {option: getattr(config, option) for option in _accepted(maker)} if callable(maker) else {}
     options["image_shape"] = config.image_shape
     blocks = (
-        shipped(**options) if shipped else made(name, nn.ModuleList, "an nn.ModuleList of layers", **options)
+        shipped(**options)
+        if shipped
+        else build_named(name, nn.ModuleList, "an nn.ModuleList of layers", **options)
     )
     return LayerLocal(blocks, image_shape=config.image_shape, num_classes=classes)
 
 
 def resolved(config: RunConfig) -> RunConfig:
-    """Return the config with the number of layers that user code gives, which is tried here."""
+    """Return the config with the number of layers of user code's model, which is built here to count them."""
     name = config.model.architecture
     if not is_dotted(name):
         return config
     depth = len(build_model(config.model, 2).layers)
-    if "depth" in _taken(named(name)) and depth != config.model.depth:
+    if "depth" in _accepted(load_named(name)) and depth != config.model.depth:
         raise LayerError(
             f"{name} takes depth = {config.model.depth} and gives {depth} layers; it must be the same"
         )
@@ -354,7 +356,7 @@ def resolved(config: RunConfig) -> RunConfig:
 
 
 class ViT(LayerLocal):
-    """The paper's Vision Transformer. `layers[l]` is what layer l trains, and nothing else.
+    """The paper's Vision Transformer. `layers[l]` has the parameters that layer l trains, and no others.
 
     Layer 0 is the patch embedding and an encoder block, each further layer an encoder block. There is
     no class token: an image's representation at a layer is the mean of its tokens.

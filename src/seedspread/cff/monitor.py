@@ -1,4 +1,4 @@
-"""`ClampMonitor`: the rates at which things saturate, over time, counted from tensors, arrays and lists.
+"""`ClampMonitor`: rates of saturation over time, counted in tensors, arrays and lists.
 
 Needs no torch. Sums of tensors stay on their device until they are read, so that no call waits for it.
 """
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
     from seedspread.cff.loss import PairStatistics
 
-# torch's, unnamed: arrays are counted without torch.
+# torch.Tensor, not imported: arrays are counted without torch.
 Tensor: TypeAlias = Any
 
 
 @dataclass
 class Tally:
-    """What was counted under one name in a window of time."""
+    """The counts of one name in a window of time."""
 
     values: int = 0
-    # Values `below` and `above` the bounds, or `cut` if only that is known, and `nan`; also by device, where
-    # they are summed until they are read.
+    # Numbers of values `below` and `above` the bounds, or `cut` if the side is unknown, and `nan`, by device:
+    # they are summed there until they are read.
     counts: dict[tuple[str, Any], Any] = field(default_factory=dict)
-    # Of a layer's pairs, the clamp activation rate of each batch; NaN of one that has none.
+    # For a layer's pairs, the clamp activation rate of each batch; NaN for a batch without pairs.
     batch_rates: list[float] = field(default_factory=list)
 
     def merge(self, other: "Tally") -> None:
@@ -58,7 +58,7 @@ class Tally:
 
     @property
     def rate(self) -> float:
-        """Share of the values that is cut, without NaNs; of pairs the mean over batches, as in the paper."""
+        """Share of values that are cut, without NaNs; for pairs, the mean over batches, as in the paper."""
         finite = [rate for rate in self.batch_rates if not math.isnan(rate)]
         if self.batch_rates:
             return sum(finite) / len(finite) if finite else math.nan
@@ -66,45 +66,45 @@ class Tally:
         return self.saturated / numbers if numbers else math.nan
 
 
-def _summed(masks: dict[str, Any]) -> dict[tuple[str, Any], Any]:
-    """Count what is True in tensors, on their device, or in arrays."""
+def _count_true(masks: dict[str, Any]) -> dict[tuple[str, Any], Any]:
+    """Count the True elements of masks: tensors, on their device, or arrays."""
     return {(key, getattr(mask, "device", None)): mask.sum() for key, mask in masks.items()}
 
 
 def count_mask(name: str, mask: Any) -> Tally:
     """Count the elements of a boolean mask of any shape, and those that are True."""
-    mask, is_tensor = _on_its_device(name, mask, "mask")
+    mask, is_tensor = _tensor_or_array(name, mask, "mask")
     size = mask.numel() if is_tensor else mask.size
     if str(mask.dtype).removeprefix("torch.") != "bool" and (is_tensor or size):  # an empty list has no type
         raise TypeError(
             f"{name!r}: mask must be boolean, True where something was cut; got {mask.dtype}. "
             "For values and their bounds: watch_clamp(name, values, low, high)"
         )
-    return Tally(size, _summed({"cut": mask}))
+    return Tally(size, _count_true({"cut": mask}))
 
 
 def count_clamp(name: str, values: Any, low: float | None, high: float | None) -> Tally:
-    """Count values, and those of them that lie below `low`, lie above `high` and are not numbers."""
+    """Count values, and those of them that are below `low`, above `high`, or NaN."""
     low, high = _bound(name, "low", low), _bound(name, "high", high)
     if low is None and high is None:
         raise ValueError(f"{name!r}: give low, high or both; without a bound nothing is cut")
     if low is not None and high is not None and low > high:
         raise ValueError(f"{name!r}: low must not exceed high; got {low!r} and {high!r}")
-    values, is_tensor = _on_its_device(name, values, "values")
+    values, is_tensor = _tensor_or_array(name, values, "values")
     kind = str(values.dtype).removeprefix("torch.")
     if not kind.startswith(("float", "bfloat", "int", "uint")):
         hint = "; give a mask to record(name, mask)" if kind == "bool" else ""
         raise TypeError(f"{name!r}: values must be real numbers; got {values.dtype}{hint}")
     with np.errstate(invalid="ignore", over="ignore"):
-        masks = {"nan": values != values}  # noqa: PLR0124 - what only NaN is, in any library
+        masks = {"nan": values != values}  # noqa: PLR0124 - true of NaN alone, in any library
         if low is not None:
             masks["below"] = values < low
         if high is not None:
             masks["above"] = values > high
-    return Tally(values.numel() if is_tensor else values.size, _summed(masks))
+    return Tally(values.numel() if is_tensor else values.size, _count_true(masks))
 
 
-def _on_its_device(name: str, values: Any, argument: str) -> tuple[Any, bool]:
+def _tensor_or_array(name: str, values: Any, argument: str) -> tuple[Any, bool]:
     """Return a tensor without its graph, or an array; and whether it is a tensor."""
     torch = sys.modules.get("torch")  # whoever has a tensor has imported it
     if torch is not None and isinstance(values, torch.Tensor):
@@ -137,11 +137,11 @@ NOTHING = "Nothing was recorded yet: call record(name, mask) or watch_clamp(name
 
 Loss = TypeVar("Loss")
 
-# What the rate of a name is.
+# Kinds of rates.
 _CLAMPED, _IF_CLAMPED = "clamp activation rate", "rate if clamped"
 _CUT, _OUT = "cut", "out of bounds"
 _SIDES = ("below", "above", "nan")
-# Windows that `step` leaves at most; beyond, neighbors are merged.
+# Largest number of windows that `step` leaves; beyond it, neighbors are merged.
 _MOST_WINDOWS = 512
 
 
@@ -151,7 +151,7 @@ class NotWatchableError(SeedspreadError, TypeError):
 
 @dataclass
 class _Window:
-    """A stretch of time: the step at which it ended, and what was counted by name."""
+    """A window of time: the step at which it ended, and the counts by name."""
 
     step: int = 0
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -173,7 +173,7 @@ def saturation_chart(frame: "pd.DataFrame") -> Chart:
         x, y = tuple(map(float, rows[time])), tuple(map(float, 100 * rows["rate"]))
         kind: Literal["line", "dots"] = "line" if len(x) > 1 else "dots"
         color, symbol = COLORS[number % len(COLORS)], number % SYMBOLS
-        marks.append(Mark(kind, _line(str(name)), x, y, color=color, symbol=symbol, legend=True))
+        marks.append(Mark(kind, _one_line(str(name)), x, y, color=color, symbol=symbol, legend=True))
     top = max((y for mark in marks for y in mark.y), default=0.0)
     shares = Axis("Saturated (%)", range=(0.0, max(1.05 * top, 1.0)))
     panel = Panel("", Axis(time.capitalize()), shares, tuple(marks))
@@ -355,7 +355,7 @@ class ClampMonitor:
         return [window.tallies.get(name, Tally()).rate for window in self._windows()]
 
     def rate_name(self, layer: int = 0) -> str:
-        """Return what a layer's rate is: the clamp activation rate, or the rate if clamped."""
+        """Return the kind of a layer's rate: the clamp activation rate, or the rate if clamped."""
         return self._kinds[f"layer {layer}"]
 
     def advice(self) -> Advice:
@@ -380,11 +380,11 @@ class ClampMonitor:
         return advice.silent_on(others) if others else advice
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return the counts, for which devices are waited for.
+        """Return the counts as a table; this waits for the devices.
 
         Returns:
-            A row per window and name: `window`, the `step` at its end, `name`, `rate_is` (what the rate is a
-            share of), `values`, `saturated`, `below` and `above` where they are known, `nan` and `rate`.
+            A row per window and name: `window`, the `step` at its end, `name`, `rate_is` (the kind of rate),
+            `values`, `saturated`, `below` and `above` if they are known, `nan` and `rate`.
 
         Example:
             >>> monitor = ClampMonitor()
@@ -392,7 +392,7 @@ class ClampMonitor:
             >>> monitor.to_frame()["rate"].tolist()
             [0.5]
         """
-        import pandas as pd  # noqa: PLC0415 - slow, and a training loop may never ask
+        import pandas as pd  # noqa: PLC0415 - slow, and a training loop may never need it
 
         rows = [
             (
@@ -426,7 +426,7 @@ class ClampMonitor:
         for side in _SIDES:
             counts = by_name[side].sum(min_count=1).astype(object)
             table[side] = counts.where(counts.notna(), "-")
-        table.index = [_line(name) for name in table.index]
+        table.index = [_one_line(name) for name in table.index]
         windows = frame["window"].nunique()
         title = f"Saturation over {windows} {'window' if windows == 1 else 'windows'} of time"
         return f"{title}\n{table.to_string(float_format='{:.2%}'.format, na_rep='-')}"
@@ -473,5 +473,5 @@ class ClampMonitor:
         return [*self._past, _Window(self._steps, self._now.tallies)]
 
 
-def _line(name: str) -> str:
+def _one_line(name: str) -> str:
     return " ".join(printable(name).split())

@@ -11,27 +11,27 @@ import torch
 
 
 def stream(tag: int, *numbers: int) -> np.random.Generator:
-    """A generator that follows from its tag and numbers alone; other numbers give an independent one.
+    """Return a generator that depends on its tag and numbers alone; other numbers give an independent one.
 
-    Every number takes two words of 32 bits, so that no two lists of numbers run into each other.
+    Every number takes two words of 32 bits, so that different lists of numbers give different words.
     """
     words = [word for number in (tag, *numbers) for word in (number & 0xFFFFFFFF, number >> 32)]
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
 
 
 def derive(tag: int, *numbers: int) -> int:
-    """A seed of 63 bits that follows from its tag and numbers alone."""
+    """Return a seed of 63 bits that depends on its tag and numbers alone."""
     return int(stream(tag, *numbers).integers(2**63))
 
 
 T = TypeVar("T")
 
-# Keeps the streams apart that are made from one seed.
+# Tags that keep apart the streams of one seed.
 _INIT, _PROBE, _LOSS, _STEP = 0x1A, 0x9B, 0x105, 0x57E
 
 
 def drawn_from(seed: int, make: Callable[[], T]) -> T:
-    """Calls `make` with torch's CPU generator at a seed, and puts the generator back."""
+    """Call `make` with torch's CPU generator set to a seed, then restore the generator's state."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make()
@@ -43,7 +43,7 @@ def init_seed(stream: int) -> int:
 
 
 def step_seed(augment: int, epoch: int, batch: int) -> int:
-    """Return the seed of what layers draw in a step of training."""
+    """Return the seed of random numbers, such as dropout's, that layers draw in a training step."""
     return derive(_STEP, augment, epoch, batch)
 
 
@@ -58,7 +58,7 @@ def head_seed(stream: int, repeat: int, layer: int) -> int:
 
 
 def loss_draws(augment: int, epoch: int, view: int, index: torch.Tensor) -> torch.Tensor:
-    """Return a number in [0, 1) for each image of a batch, by its place in the split.
+    """Return a number in [0, 1) for each image of a batch, given the images' indices in the split.
 
     It is a function of the seed of the augmentation, the epoch, the view and the image.
     """

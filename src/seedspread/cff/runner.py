@@ -27,7 +27,7 @@ from seedspread.runners.contract import Level, Runner, RunnerError, WorkItem
 from seedspread.runs.metrics import SCORED
 from seedspread.runs.stopping import StopRequest
 
-# Fields that say how or with which seed a run is run, not what it is.
+# Fields that set a run's seed or how it is computed, and so cannot be factors.
 _NOT_FACTORS = ("seeds.run", "runtime.threads", "runtime.device", "runtime.checkpoint_seconds")
 
 
@@ -35,13 +35,13 @@ _NOT_FACTORS = ("seeds.run", "runtime.threads", "runtime.device", "runtime.check
 class CffRunner(Runner):
     """Trains `RunConfig`s; a preset's name is its base."""
 
-    driven: tuple[str, ...] = ()  # the sources of randomness that a run's seed drives; all if empty
+    driven: tuple[str, ...] = ()  # the sources of randomness that a run's seed controls; all if empty
     name: str = RUNNER
-    folder: str = field(default="", compare=False)  # what relative paths are relative to
+    folder: str = field(default="", compare=False)  # the folder to which relative paths refer
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that follow from the logits that a run stores."""
+        """Names of the metrics, which are computed from a run's logits."""
         return tuple(SCORED)
 
     def full_name(self, name: str) -> str:
@@ -71,21 +71,21 @@ class CffRunner(Runner):
             raise RunnerError(str(error)) from None
 
     def _with_user_code(self, config: RunConfig) -> RunConfig:
-        """Import what a config names of user code, beside the study file; find how many layers it has."""
+        """Import the user code that a config names, from beside the study file; count its layers."""
         names = [*user_code(config), *([config.data.name] if is_dotted(config.data.name) else [])]
         if not names:
             return config
         require_extra("train", f"{names[0]}")
         from seedspread.cff.model import resolved  # noqa: PLC0415 - needs torch
-        from seedspread.cff.user_code import named  # noqa: PLC0415 - few runs need it
+        from seedspread.cff.user_code import load_named  # noqa: PLC0415 - few runs need it
 
         for name in names:
-            named(name, self.folder)
-        margin_of(config)  # refuses what is no margin
+            load_named(name, self.folder)
+        margin_of(config)  # raises if it is not a margin
         return resolved(config)
 
     def _located(self, config: RunConfig) -> RunConfig:
-        """Name images, and a run to start from, by their whole paths, so that every worker finds them."""
+        """Make the paths of images, and of a run to start from, absolute, so that every worker finds them."""
         data, training = config.data, config.training
         if is_own(data.name) and data.name != ARRAYS and not is_dotted(data.name):
             data = data.model_copy(update={"name": self._path(data.name)})
@@ -104,7 +104,7 @@ class CffRunner(Runner):
         return parameters.model_dump(mode="json")
 
     def keys(self, runs: Sequence[tuple[RunConfig, int]], data_dir: Path | None) -> list[str]:
-        """Return keys by the data that are present; without data, by the whole official dataset."""
+        """Return keys for the data that are present; without data, for the whole official dataset."""
         if self.driven == ("init",) and any(c.training.init_from for c, _ in runs):
             raise RunnerError(
                 "vary: with init_from all weights are that run's, so the seed of init does nothing"
@@ -121,7 +121,7 @@ class CffRunner(Runner):
         ]
 
     def driving(self, sources: tuple[str, ...]) -> "CffRunner":
-        """Let the seed drive only some sources of randomness; the others keep the config's seed."""
+        """Let the seed control only some sources of randomness; the others keep the config's seed."""
         known = [name for name in SeedConfig.model_fields if name != "run"]
         for source in sources:
             if source not in known:
@@ -133,7 +133,7 @@ class CffRunner(Runner):
         return config.model_copy(update={"seeds": config.seeds.model_copy(update=seeds)})
 
     def check(self, parameters: Iterable[RunConfig], data_dir: Path | None) -> None:
-        """Refuse to start without torch or the images."""
+        """Raise if torch, the images or a run to start from are missing."""
         require_extra("train", "training")
         from seedspread.cff.training.model_file import check_parent  # noqa: PLC0415 - needs torch
 
@@ -154,7 +154,7 @@ class CffRunner(Runner):
                 )
 
     def notes(self, parameters: Iterable[RunConfig]) -> list[str]:
-        """Return why runs cannot be run here, and what user code reads whose changes are not noticed."""
+        """Return why runs cannot run here, and on what user code depends without changes being noticed."""
         parameters = list(parameters)
         notes = [
             f"Not on this machine: {why}." for why in {self.why_not_here(p): None for p in parameters} if why
@@ -175,9 +175,9 @@ class CffRunner(Runner):
         return why_not(bf16=parameters.runtime.precision == "bf16") if needs_compiler else None
 
     def seconds(self, parameters: Sequence[RunConfig]) -> float | None:
-        """Estimate from a step that is measured here; None of images that have to be counted first.
+        """Estimate from a step that is measured here.
 
-        None as well of runs that this machine cannot run.
+        None for the user's own images, which would have to be counted, and for runs that cannot run here.
         """
         if any(is_own(config.data.name) or self.why_not_here(config) for config in parameters):
             return None

@@ -1,7 +1,7 @@
-"""What a config names of user code, `package.module:Name`: models, losses, margins, data. Needs no torch.
+"""User code that a config names as `package.module:Name`: models, losses, margins, data. Needs no torch.
 
-It is imported as a study's function is: beside the study file, or from the working directory, or installed.
-Its code is part of a run's key as a function's is.
+It is imported like a study's function: beside the study file, from the working directory, or installed. Like
+a function's, its code is part of a run's key.
 """
 
 import os
@@ -16,14 +16,14 @@ from seedspread.runners.source import Source, content_digest, is_of_others, sour
 from seedspread.runs.run import key_of
 
 
-def named(name: str, folder: str | None = None) -> Any:
-    """Return what a dotted name stands for; `RunnerError` says in one line why there is no such thing."""
+def load_named(name: str, folder: str | None = None) -> Any:
+    """Import the class, function or object of a dotted name; `RunnerError` if that fails."""
     return imported(name, os.path.abspath(folder or os.getcwd()), "name")
 
 
-def made(name: str, kind: type, what: str, *arguments: Any, **options: Any) -> Any:
-    """Call what a dotted name stands for; `RunnerError` unless that gives an object of the right kind."""
-    value = named(name)
+def build_named(name: str, kind: type, what: str, *arguments: Any, **options: Any) -> Any:
+    """Call the class or function of a dotted name; `RunnerError` unless it returns an object of `kind`."""
+    value = load_named(name)
     if callable(value) and not isinstance(value, kind):
         try:
             value = value(*arguments, **options)
@@ -36,16 +36,16 @@ def made(name: str, kind: type, what: str, *arguments: Any, **options: Any) -> A
 
 def source_named(name: str) -> Source:
     """Return the code that a dotted name depends on."""
-    return source_of(_code_of(named(name)))
+    return source_of(_code_of(load_named(name)))
 
 
 def digest_of(value: Any) -> str:
-    """Identify an object by the code of its class, or of it itself, and by its content.
+    """Identify an object by its code, or that of its class, and by its content.
 
     Classes of installed packages and of this one count by name: other versions of them give the same run.
     """
     code = _code_of(value)
-    # The modules that a module contains have code too.
+    # A module's submodules have code of their own.
     inner = {type(one) for one in value.modules()} if hasattr(value, "modules") else set[type]()
     digests: list[Any] = []
     for one in sorted({code, *inner}, key=lambda one: (one.__qualname__, one.__module__)):
@@ -65,6 +65,6 @@ def digest_of(value: Any) -> str:
 
 
 def _code_of(value: Any) -> Any:
-    """Return the function or the class whose code decides what an object does."""
+    """Return the function or class whose code defines an object's behavior."""
     inner = unwrapped(value.func if isinstance(value, partial) else value)
     return inner if isinstance(inner, FunctionType | type) else type(inner)

@@ -196,7 +196,7 @@ def test_a_compiler_with_several_names_is_called_by_the_one_that_was_found(
 @needs_native
 def test_a_cache_that_cannot_be_written_is_told_of_in_a_line(fresh: Path) -> None:
     fresh.mkdir(parents=True, mode=0o700)
-    (fresh / f"{building._name(building._compiler())}.lock").mkdir()  # stops root as well
+    (fresh / f"{building._library_name(building._compiler())}.lock").mkdir()  # stops root as well
     with pytest.raises(NativeError, match=r"cannot be written \(.*\): name a folder of yours in XDG_CACHE"):
         build()
 
@@ -256,12 +256,12 @@ def test_what_the_compiler_reads_from_the_environment_makes_another_library(
 ) -> None:
     compiler = building._compiler()
     monkeypatch.delenv(name, raising=False)
-    before = building._name(compiler)
+    before = building._library_name(compiler)
     monkeypatch.setenv(name, "/somewhere")
-    assert building._name(compiler) != before
+    assert building._library_name(compiler) != before
     monkeypatch.setenv("UNRELATED", "1")
     monkeypatch.delenv(name)
-    assert building._name(compiler) == before
+    assert building._library_name(compiler) == before
 
 
 @needs_native

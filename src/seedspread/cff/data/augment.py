@@ -2,11 +2,11 @@
 
 The draws for an image are a function of (augment seed, epoch, image, view): an epoch's uniform numbers for
 all images come from one generator, a row per image, and row i is the same however many rows are drawn. They
-are made on the CPU, so that every device sees the same.
+are drawn on the CPU, so that they are the same on every device.
 
 Operations on pixels take `(B, C, H, W)` uint8 and parameters `(B,)`, one per image, on any device. They
-follow Pillow, down to its rounding, because that is what the paper's pipeline was: torchvision's transforms
-on Pillow images.
+follow Pillow, down to its rounding, because the paper's pipeline was torchvision's transforms on Pillow
+images.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from seedspread.errors import require_extra
 
 
 def crop(images: Tensor, top: Tensor, left: Tensor, padding: int) -> Tensor:
-    """A window of the old size out of the image with a black border of `padding`.
+    """Cut a window of the original size out of the image with a black border of `padding`.
 
     `top` and `left`, `(B,)` integers from 0 to 2 * padding, are the window's corner in the padded image.
     """
@@ -40,26 +40,26 @@ def crop(images: Tensor, top: Tensor, left: Tensor, padding: int) -> Tensor:
 
 
 def flip(images: Tensor, flipped: Tensor) -> Tensor:
-    """Exchange left and right where `flipped`, `(B,)` bool, is True."""
-    # bits exchanged under a mask: several times as fast as torch.where on bytes
+    """Mirror left to right the images for which `flipped`, `(B,)` bool, is True."""
+    # exchanging bits under a mask is several times as fast as torch.where on bytes
     mask = flipped.to(torch.uint8).mul_(255)[:, None, None, None]
     return (images.flip(3) ^ images).bitwise_and_(mask).bitwise_xor_(images)
 
 
 def rotate(images: Tensor, degrees: Tensor) -> Tensor:
-    """Turn anticlockwise about the center by `degrees`, `(B,)`; nearest pixel, black corners."""
+    """Rotate counterclockwise about the center by `degrees`, `(B,)`; nearest pixel, black corners."""
     height, width = images.shape[-2:]
     rows, columns = _grid(images)
     y, x = rows + (0.5 - height / 2), columns + (0.5 - width / 2)  # of a target pixel, from the center
     turn = torch.deg2rad(degrees.to(torch.float32))[:, None, None]
     source_x = (turn.cos() * x - turn.sin() * y).add_(width / 2).floor_()
     source_y = (turn.sin() * x + turn.cos() * y).add_(height / 2).floor_()
-    # A border of one black pixel stands for all that is outside.
+    # A border of one black pixel stands for everything outside.
     return _look_up(images, 1, source_y.clamp_(-1, height).add_(1), source_x.clamp_(-1, width).add_(1))
 
 
 def erase(images: Tensor, top: Tensor, left: Tensor, height: Tensor, width: Tensor) -> Tensor:
-    """Blacken a rectangle, its corner and size `(B,)` each; none where a size is 0."""
+    """Blacken a rectangle given by its corner and size, `(B,)` each; a size of 0 blackens nothing."""
     rows, columns = _grid(images)
     down, right = rows - top[:, None, None], columns - left[:, None, None]
     above_or_below = (down < 0) | (down >= height[:, None, None])
@@ -73,7 +73,7 @@ def brightness(images: Tensor, factor: Tensor) -> Tensor:
 
 
 def contrast(images: Tensor, factor: Tensor) -> Tensor:
-    """Blend with the image's own mean gray, rounded to a whole one."""
+    """Blend with the image's own mean gray, rounded to a whole number."""
     mean = _gray(images).mean(dim=(1, 2, 3), keepdim=True, dtype=torch.float32)
     return _blend((mean + 0.5).floor(), images, factor)
 
@@ -84,10 +84,10 @@ def saturation(images: Tensor, factor: Tensor) -> Tensor:
 
 
 def hue(images: Tensor, turn: Tensor) -> Tensor:
-    """Move the hue by `turn`, `(B,)`, a share of the color circle, in steps of 1/255 as Pillow does."""
+    """Shift the hue by `turn`, `(B,)`, a share of the color circle, in steps of 1/255 as Pillow does."""
     if images.shape[1] == 1:
-        return images  # gray has none
-    steps = (turn * 255).to(torch.int32)[:, None, None]  # towards zero
+        return images  # gray has no hue
+    steps = (turn * 255).to(torch.int32)[:, None, None]  # rounded toward zero
     h, s, v = _to_hsv(images)
     return _from_hsv((h + steps) & 255, s, v)
 
@@ -108,7 +108,7 @@ def _scale_and_offset(
 
 
 def _grid(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Row numbers `(H, 1)` and column numbers `(1, W)`."""
+    """Return row numbers `(H, 1)` and column numbers `(1, W)`."""
     height, width = images.shape[-2:]
     rows = torch.arange(height, device=images.device)
     return rows[:, None], torch.arange(width, device=images.device)[None, :]
@@ -153,7 +153,7 @@ def _to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @cache
 def _hsv_tables(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Pillow's 8-bit hue by (sixth of the circle, chroma, middle), its saturation by (chroma, value).
+    """Return Pillow's 8-bit hue by (sixth of the circle, chroma, middle), its saturation by (chroma, value).
 
     A pixel's hue depends on which channel is highest and which lowest, on their distance (chroma) and on how
     far the third is below the highest (middle). Which steps are rounded to float32 is Pillow's choice, and
@@ -174,10 +174,10 @@ def _hsv_tables(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def difference_tables() -> tuple[Tensor, Tensor, Tensor]:
-    """Return the tables that `fused.py` uses.
+    """Return the tables that `fused.py` uses: hues, saturation times value, and falls of the channels.
 
-    They are hues by 511 (red - green) + (green - blue), from the lowest such number on, plus 128; saturation
-    times value by 256 chroma + value; how far red, green and blue fall at each hue plus 128, `(3, 512)`.
+    The index of a hue, to which 128 is added, is 511 (red - green) + (green - blue), counted from its lowest
+    value; that of saturation times value is 256 chroma + value; that of the falls, `(3, 512)`, hue + 128.
     """
     red_green, green_blue = torch.meshgrid(torch.arange(-255, 256), torch.arange(-255, 256), indexing="ij")
     channels = torch.stack([red_green + green_blue, green_blue, torch.zeros_like(green_blue)])
@@ -191,7 +191,7 @@ def difference_tables() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _from_hsv(h: Tensor, s: Tensor, v: Tensor) -> Tensor:
-    """Return `(B, 3, H, W)` uint8: a channel falls from v with the distance from its place on the circle."""
+    """Return `(B, 3, H, W)` uint8: a channel falls from v with its distance on the color circle."""
     drop = s * v
     falls = [fall.index_select(0, h.flatten()).view_as(drop) for fall in _fall_table(h.device)]
     return torch.stack([(v - fall.mul_(drop)).round_().to(torch.uint8) for fall in falls], dim=1)
@@ -199,17 +199,17 @@ def _from_hsv(h: Tensor, s: Tensor, v: Tensor) -> Tensor:
 
 @cache
 def _fall_table(device: torch.device) -> Tensor:
-    """How far red, green and blue fall at each hue, `(3, 256)`: 0 stays at v, 1 goes down to the lowest."""
+    """Return how far red, green and blue fall at each hue, `(3, 256)`: 0 stays at v, 1 is the lowest."""
     around = (torch.arange(256) * (6 / 255) + torch.tensor([5.0, 3.0, 1.0])[:, None]) % 6
     return torch.minimum(around, 4 - around).clamp_(0, 1).to(device)
 
 
-# Keeps this stream apart from others that are made from the same seed.
+# Tag that keeps this stream apart from others of the same seed.
 _AUGMENT_STREAM = 0xA6
 # torchvision draws a rectangle up to ten times until it fits into the image.
 _ERASE_TRIES = 10
 
-# Numbers that a step draws for an image.
+# Number of draws of a step for an image.
 WIDTHS = {
     RandomCrop: 2,
     HorizontalFlip: 1,
@@ -220,7 +220,7 @@ WIDTHS = {
 
 
 def width_of(step: Step) -> int:
-    """Return how many numbers a step draws for an image."""
+    """Return the number of draws of a step for an image."""
     return 2 * step.num_ops if isinstance(step, RandAugment) else WIDTHS[type(step)]
 
 
@@ -292,7 +292,7 @@ def _rand_augment(step: RandAugment, images: Tensor, uniform: Tensor) -> Tensor:
 def jitter_factors(step: ColorJitter, uniform: Tensor) -> tuple[Tensor, Tensor, list[bool]]:
     """Return `(B, 4)` factors of brightness, contrast, saturation, hue; their order; which are active."""
     reach = torch.tensor([step.brightness, step.contrast, step.saturation, step.hue])
-    # Factors are even over [max(0, 1 - x), 1 + x]; hue is not a factor but a shift, even over [-x, x].
+    # Factors are uniform in [max(0, 1 - x), 1 + x]; hue is not a factor but a shift, uniform in [-x, x].
     low = (1 - reach).clamp(min=0)
     low[3] -= 1
     high = 1 + reach
@@ -302,10 +302,10 @@ def jitter_factors(step: ColorJitter, uniform: Tensor) -> tuple[Tensor, Tensor, 
 
 
 def jitter(images: Tensor, factors: Tensor, order: Tensor, active: list[bool]) -> Tensor:
-    """Brightness, contrast, saturation and hue, `(B, 4)` factors, each image in its own `(B, 4)` order.
+    """Adjust brightness, contrast, saturation and hue by `(B, 4)` factors, each image in its `(B, 4)` order.
 
-    At each place of the order the batch is sorted by whose turn it is, so that every adjustment is made on
-    a slice of it. Factors and order stay on the CPU: nothing waits for the device.
+    At each place of the order the batch is sorted by the adjustment that is next, so that each is made on a
+    slice of the batch. Factors and order stay on the CPU: nothing waits for the device.
     """
     adjustments = (brightness, contrast, saturation, hue)
     rows = torch.arange(len(images))
@@ -325,7 +325,7 @@ def jitter(images: Tensor, factors: Tensor, order: Tensor, active: list[bool]) -
 
 
 def rectangles(step: RandomErasing, images: Tensor, uniform: Tensor) -> list[Tensor]:
-    """Return what `erase` takes, on the images' device."""
+    """Return the arguments of `erase`, on the images' device."""
     sides = erasing_rectangle(step, images.shape[-2], images.shape[-1], uniform.numpy())
     return [torch.from_numpy(side).to(images.device) for side in sides]
 
@@ -333,10 +333,10 @@ def rectangles(step: RandomErasing, images: Tensor, uniform: Tensor) -> list[Ten
 def erasing_rectangle(
     step: RandomErasing, height: int, width: int, uniform: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], ...]:
-    """Top, left, height and width `(B,)` of what is erased; a size of 0 where nothing is.
+    """Return top, left, height and width `(B,)` of the rectangle to erase; a size of 0 erases nothing.
 
-    Area and shape (its logarithm) are uniform; the first of ten tries that fits strictly inside the image
-    is taken, as in torchvision.
+    The area and the logarithm of the shape are uniform; the first of ten tries that fits strictly inside the
+    image is taken, as in torchvision.
     """
     happens, down, across = uniform[:, 0] < step.p, uniform[:, 1], uniform[:, 2]
     share, shape = uniform[:, 3::2].astype(np.float64), uniform[:, 4::2].astype(np.float64)

@@ -1,7 +1,8 @@
 """A dataset in memory: read from its files, checked, and split into training, validation and test.
 
-Nothing is unpickled; a file that is off is refused. Each reader takes the contents of the unpacked files that
-belong together and returns images `(N, C, H, W)` uint8, as the dataset's entry says, and labels `(N,)` int64.
+Nothing is unpickled; a file that violates its format is refused. Each reader takes the contents of unpacked
+files that belong together and returns images `(N, C, H, W)` uint8, in the shape of the dataset's entry, and
+labels `(N,)` int64.
 """
 
 import io
@@ -43,7 +44,7 @@ _IDX_IMAGES, _IDX_LABELS = 0x803, 0x801
 
 
 class FormatError(Exception):
-    """A file's content is not what its format promises; `place` is its number among those read together."""
+    """A file's content violates its format; `place` is the file's index among those read together."""
 
     place = 0
 
@@ -87,7 +88,7 @@ def read_svhn(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tupl
 
 
 def read_idx(contents: Sequence[bytes], info: DatasetInfo, labels: str) -> tuple[Images, Labels]:
-    """Read Fashion-MNIST: gray images and labels, a file each; enlarge and triple them if asked for."""
+    """Read Fashion-MNIST: gray images and labels, a file each; enlarge and triple them if the entry does."""
     gray = _idx(contents[0], _IDX_IMAGES, dimensions=3)
     size = info.stored_size
     if gray.shape[1:] != (size, size):
@@ -163,7 +164,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a run is trained and tested on."""
+    """The images that a run is trained, validated and tested on."""
 
     info: DatasetInfo  # its entry among the datasets
     classes: tuple[str, ...]  # class names, in the order of the labels
@@ -179,17 +180,17 @@ class Dataset:
 
     @property
     def title(self) -> str:
-        """Name for reports, with "partial" in it if it is."""
+        """Name for reports, which contains "partial" if the dataset is."""
         return f"{self.info.title} (partial)" if self.missing else self.info.title
 
 
 def load(
     config: DataConfig, data_dir: Path | str | None = None, *, data: ArrayDataset | None = None
 ) -> Dataset:
-    """Read, check and split a dataset; a `DataError` says what is missing or wrong, and what to do.
+    """Read, check and split a dataset; `DataError` if something is missing or wrong.
 
     Args:
-        config: which images; for a run, `RunConfig.split_data`.
+        config: dataset, limits and split; for a run, `RunConfig.split_data`.
         data_dir: the data folder.
         data: the images themselves, instead of those that `config.name` names.
 
@@ -234,7 +235,7 @@ def _split(config: DataConfig, info: DatasetInfo, official: "Official") -> Datas
 
 
 def _load_own(config: DataConfig, data: ArrayDataset | None) -> Dataset:
-    """Read one's own images; mean and std are those of the training images, without the validation's."""
+    """Read the user's own images; mean and std are those of the training images, without validation."""
     own = read_own(config.name, config.resize) if data is None else data
     train = _as_split(*own.train)
     if own.test is None:
@@ -247,7 +248,7 @@ def _load_own(config: DataConfig, data: ArrayDataset | None) -> Dataset:
     fingerprint = own_fingerprint(config.name) if is_folder else own.fingerprint
     dataset = _split(config, own.info(config.name), Official(train, test, fingerprint, ()))
     mean, std = _moments(dataset.train.images)
-    title = f"own images {fingerprint.rpartition('-')[2][:8]}"  # the same wherever they lie
+    title = f"own images {fingerprint.rpartition('-')[2][:8]}"  # the same whatever their path
     return replace(dataset, info=replace(dataset.info, title=title, mean=mean, std=std))
 
 
@@ -256,7 +257,7 @@ def _as_split(images: Images, labels: Labels) -> Split:
 
 
 def _moments(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and std of each channel, from 0 to 1; a std of 1 where all pixels are alike."""
+    """Return mean and std of each channel, from 0 to 1; a std of 1 if all its pixels are alike."""
     levels = torch.arange(256, dtype=torch.float64) / 255
     shares = torch.stack([torch.bincount(of.flatten(), minlength=256) for of in images.unbind(1)]).double()
     shares /= shares.sum(dim=1, keepdim=True)
@@ -329,7 +330,7 @@ def _damaged(file: LocalFile, command: str, why: str) -> str:
 
 
 def _limit(split: Split, per_class: int | None, rng: np.random.Generator) -> Split:
-    """Keep at most `per_class` images of each class, chosen at random, in their old order."""
+    """Keep at most `per_class` images of each class, chosen at random, in their original order."""
     if per_class is None:
         return split
     chosen = [rng.permutation(members)[:per_class] for members in _by_class(split)]
@@ -337,7 +338,7 @@ def _limit(split: Split, per_class: int | None, rng: np.random.Generator) -> Spl
 
 
 def _hold_out(split: Split, share: float, rng: np.random.Generator) -> tuple[Split, Split]:
-    """Split off the same share of every class for validation, at least one image of each on both sides."""
+    """Split off the same share of every class, with at least one image of each class on both sides."""
     held_out = []
     for members in _by_class(split):
         if len(members) < 2:
@@ -356,11 +357,11 @@ def _by_class(split: Split) -> list[NDArray[np.int64]]:
 @dataclass(frozen=True)
 class VerifyResult:
     name: str  # the dataset
-    # `whole`, `partial` or `wrong`; wrong is damaged, swapped or not there
+    # `whole`, `partial` or `wrong`; wrong is damaged, swapped or absent
     state: Literal["whole", "partial", "wrong"]
     note: str  # what is missing or wrong; empty if whole
-    train: int  # training images there are
-    test: int  # test images there are
+    train: int  # number of training images present
+    test: int  # number of test images present
     fingerprint: str  # of the content; empty if it could not be read
 
 

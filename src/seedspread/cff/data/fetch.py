@@ -26,12 +26,12 @@ from seedspread.cff.datasets import (
 from seedspread.errors import DataError, reason
 
 _TIMEOUT = 30  # seconds without a byte
-# The official archives hold 8 and 6 entries; many more are not theirs.
+# The official archives have 8 and 6 entries; one with many more is not official.
 _MAX_MEMBERS = 100
 
 
 def is_complete(info: DatasetInfo, folder: Path) -> bool:
-    """Whether every file is present with its official content."""
+    """Return whether every file is present with its official content."""
     try:
         return all(read_file(info, file, folder).is_official for file in info.files)
     except DataError:  # a file that cannot be read is one to fetch again
@@ -39,7 +39,7 @@ def is_complete(info: DatasetInfo, folder: Path) -> bool:
 
 
 def fetch(info: DatasetInfo, data_dir: Path | None = None) -> Path:
-    """Download what a dataset consists of into the data folder; return the dataset's folder.
+    """Download a dataset's files into the data folder; return the dataset's folder.
 
     Everything is downloaded, unpacked and checked in a staging folder first and then moved into place, so
     that a failure leaves the folder as it was.
@@ -61,7 +61,7 @@ def fetch(info: DatasetInfo, data_dir: Path | None = None) -> Path:
             for path in ready:
                 path.chmod(0o644)
                 os.replace(path, target / path.name)
-                # Another packing of the same file would be found before this one.
+                # The same file, packed otherwise, could be found before this one.
                 other = path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name + ".gz"
                 (target / other).unlink(missing_ok=True)
     except OSError as error:
@@ -82,7 +82,7 @@ def _get(download: Download, info: DatasetInfo, staging: Path, command: str) -> 
             f"{download.url} could not be downloaded ({type(error).__name__}); nothing was kept: check the "
             f"connection and run it again: {command}"
         ) from error
-    except ValueError as error:  # pooch's word for a wrong checksum, too
+    except ValueError as error:  # raised by pooch, too, for a wrong checksum
         raise DataError(
             f"{download.url} came with another checksum than the official one (SHA-256 {download.sha256}); "
             f"nothing was kept: run it again: {command}"
@@ -93,10 +93,10 @@ def _get(download: Download, info: DatasetInfo, staging: Path, command: str) -> 
 
 
 def unpack(archive: Path, wanted: tuple[DataFile, ...], into: Path) -> list[Path]:
-    """Take the wanted files out of a .tar.gz, by name, whatever folder they are in there.
+    """Extract the wanted files from a .tar.gz, by name, from any folder in it.
 
-    No path of the archive is ever used. One that would lead outside, a link, a device or too much content
-    is a `DataError`: the official archives have none.
+    No path in the archive is ever used. A path that would lead outside, a link, a device or too much content
+    is a `DataError`: the official archives have none of these.
     """
     by_name = {file.name: file for file in wanted}
     unpacked = []

@@ -1,14 +1,14 @@
 """The views of `augment.py` in few operations, for a device on which each costs a launch.
 
-The same pixels, to the bit, from the same draws:
+The same draws give the same pixels, to the bit:
 
-- Crop, flip, rotation and erasing only say where a pixel comes from, or that it is black. They are followed
-  back from the last to the first, and the image is read once.
-- Color jitter makes the same few operations on every image, and an image whose turn it is not is blended
-  with nothing. Its kinds come in another order for each image; all orders fit into `_SLOTS`.
+- Crop, flip, rotation and erasing only determine where a pixel comes from, or that it is black. They are
+  traced back from the last to the first, and the image is read once.
+- Color jitter makes the same few operations on every image, and a blend by the factor 1 leaves an image as it
+  is. Each image has its own order of adjustments; all orders fit into `_SLOTS`.
 
-What has to be computed of the draws is computed on the CPU for an epoch at once (`parameters`), so that every
-device sees the same.
+The parameters of an epoch are computed from the draws on the CPU, all at once (`parameters`), so that they
+are the same on every device.
 """
 
 from collections.abc import Sequence
@@ -29,19 +29,19 @@ from seedspread.cff.data.augment import (
     whole,
 )
 
-# Four blends, by number, and between them two changes of hue, of which an image takes one: any order fits.
+# Four blends, by number, and between them two changes of hue, of which an image uses one: any order fits.
 _SLOTS = (0, "hue", 1, 2, "hue", 3)
-# Which blends an image takes, by the place of its hue; the first two places have the earlier change.
+# The blends that an image uses, by the place of its hue; the first two places use the earlier change.
 _BLENDS = ((1, 2, 3), (0, 1, 2), (0, 1, 3), (0, 1, 2))
 # Columns of a blend: factor; 1 if with the image's mean gray, half of that; 1 if with the pixel's own gray.
 _BLEND = 4
-# Columns of hue: whether at the earlier change, at the later one, and by how many steps.
+# Columns of hue: 1 if the earlier change is used, 1 if the later one is, number of steps.
 _HUE_SHIFT = 3
 _BRIGHTNESS, _CONTRAST, _SATURATION, _HUE = range(4)
 
 
 def parameters(steps: Sequence[Step], uniform: Tensor, height: int, width: int) -> Tensor:
-    """Compute what `transform` needs from `(B, slots)` draws: `(B, P, 1, 1)` float32 on the CPU."""
+    """Compute the parameters of `transform` from `(B, slots)` draws: `(B, P, 1, 1)` float32 on the CPU."""
     columns, at = [uniform[:, :0]], 0
     for step in steps:
         wide = WIDTHS[type(step)]
@@ -73,7 +73,7 @@ def _jitter_parameters(step: ColorJitter, uniform: Tensor) -> Tensor:
     factors, order, active = jitter_factors(step, uniform)
     images = torch.arange(len(uniform))
     place = order.argsort(dim=1)  # of each kind in its image's order
-    if not active[_HUE]:  # as if it came last
+    if not active[_HUE]:  # treat it as the last one
         place = place - (place > place[:, _HUE:]).long()
         place[:, _HUE] = len(_BLENDS) - 1
     slots = torch.tensor(_BLENDS)[place[:, _HUE]]
@@ -87,11 +87,11 @@ def _jitter_parameters(step: ColorJitter, uniform: Tensor) -> Tensor:
             row[:, 0] = factors[:, kind]
             blends[images, slots[images, among]] = row
     first = (place[:, _HUE] <= 1).float()
-    turn = (factors[:, _HUE] * 255).to(torch.int32).float()  # towards zero
+    turn = (factors[:, _HUE] * 255).to(torch.int32).float()  # rounded toward zero
     return torch.cat([blends.flatten(1), torch.stack([first, 1 - first, turn], dim=1)], dim=1)
 
 
-# How many columns each parameter of a step has.
+# Number of columns of each parameter of a step.
 _COLUMNS = {
     RandomCrop: (2,),
     HorizontalFlip: (2, 2),
@@ -127,8 +127,8 @@ class _Grid(NamedTuple):
     places: Tensor  # (1, 2, H, W) float32
     first: Tensor  # (), 0
     last: Tensor  # (2, 1, 1), the largest place
-    middle: Tensor  # (2, 1, 1), where an image has its center
-    from_center: Tensor  # (2, 1, 1), what is added to a pixel's place to measure it from there
+    middle: Tensor  # (2, 1, 1), an image's center
+    from_center: Tensor  # (2, 1, 1), added to a pixel's place, gives the place relative to the center
     stride: Tensor  # (2, 1, 1), of an image's pixels in memory
 
 
@@ -159,7 +159,7 @@ def _look_up(images: Tensor, moves: "list[_Move]") -> Tensor:
 
 
 def _origin(step: Step, own: list[Tensor], at: Tensor, grid: _Grid) -> tuple[Tensor, Tensor | None]:
-    """Return where a step takes the pixels `(B or 1, 2, H, W)` from, and which of them it leaves black."""
+    """Return the places from which a step takes pixels, `(B or 1, 2, H, W)`, and which it leaves black."""
     if isinstance(step, RandomErasing):
         corner, size = own
         inside = at - corner
@@ -181,7 +181,7 @@ def _origin(step: Step, own: list[Tensor], at: Tensor, grid: _Grid) -> tuple[Ten
 
 
 class _Colors(NamedTuple):
-    """Weights of an image's channels and of a further one of ones, `(C + 1, 1, 1)` each, and tables."""
+    """Weights of an image's channels and of an added channel of ones, `(C + 1, 1, 1)` each, and tables."""
 
     gray: Tensor
     differences: Tensor  # numbers the pair (red - green, green - blue)
@@ -224,7 +224,7 @@ def _jitter(images: Tensor, own: list[Tensor], *, with_hue: bool) -> Tensor:
 
 
 def _blend(padded: Tensor, rgb: Tensor, own: list[Tensor], colors: _Colors) -> None:
-    """Apply `augment.brightness`, `contrast` or `saturation`, by what an image is blended with; in place."""
+    """Apply `augment.brightness`, `contrast` or `saturation`, depending on the parameters; in place."""
     factor, of_mean, half, of_own = own
     gray = (padded * colors.gray).sum(dim=1, keepdim=True).floor_()
     mean = gray.mean(dim=(2, 3), keepdim=True)

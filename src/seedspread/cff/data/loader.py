@@ -1,4 +1,4 @@
-"""Batches: an index into images that live on the device, and a batched augmentation."""
+"""Batches: images are indexed on their device and augmented together."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from seedspread.cff.data.dataset import Split
 from seedspread.cff.randomness import stream
 from seedspread.errors import one_of
 
-# Keeps this stream apart from others that are made from the same seed.
+# Tag that keeps this stream apart from others of the same seed.
 _ORDER_STREAM = 0x0D
 
 
@@ -24,7 +24,7 @@ _ORDER_STREAM = 0x0D
 class Batch:
     images: Tensor  # `(views * B, C, H, W)` float32, normalized; all first views, then all second views
     labels: Tensor  # `(views * B,)`
-    index: Tensor  # `(B,)`, where the images stand in the split
+    index: Tensor  # `(B,)`, the images' indices in the split
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class Loader:
         [128, 12]
     """
 
-    split: Split  # the images, on the device on which batches are wanted
+    split: Split  # the images, on the device of the batches
     steps: Sequence[Step]  # the augmentation; none for validation and test
     mean: tuple[float, ...]  # per channel
     std: tuple[float, ...]  # per channel
     batch_size: int  # images per batch; the last one may be smaller
     views: int = 1  # augmented views per image
-    order: str = "shuffled"  # `shuffled`, `balanced` (see `epoch_order`) or `given`, as the split has them
-    order_seed: int = 0  # decides the order
-    augment_seed: int = 0  # decides the augmentation
+    order: str = "shuffled"  # `shuffled`, `balanced` or `given`, the split's order (see `epoch_order`)
+    order_seed: int = 0  # seed of the order
+    augment_seed: int = 0  # seed of the augmentation
     labels: Tensor | None = None
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class Loader:
     def fused_batches(self, indices: Sequence[Tensor], by_view: Sequence[Tensor]) -> Iterator[Batch]:
         """Yield the same batches in few operations, from the draws of all images, `(N, slots)` per view.
 
-        What they need is sent to the device once for all of them.
+        The parameters of all batches are sent to the device at once.
         """
         device, size = self.split.images.device, self.split.images.shape[-2:]
         chosen = torch.stack([fused.parameters(self.steps, uniform, *size) for uniform in by_view]).to(device)
@@ -115,11 +115,11 @@ class Loader:
 
 
 def epoch_order(labels: NDArray[np.int64], order: str, seed: int, epoch: int) -> NDArray[np.int64]:
-    """The order of an epoch, `(N,)`: a function of (order seed, epoch).
+    """Return the order of an epoch, `(N,)`: a function of (order seed, epoch).
 
     `shuffled` is a permutation. `balanced` shuffles each class and spreads it evenly over the epoch, so that
-    batches hold the classes nearly in proportion; with classes of one size every full batch has the same
-    number of positive pairs. `given` is as the split has them.
+    batches contain the classes nearly in proportion; with classes of one size every full batch has the same
+    number of positive pairs. `given` is the split's own order.
     """
     one_of("order", order, ("shuffled", "balanced", "given"))
     rng = stream(_ORDER_STREAM, seed, epoch)

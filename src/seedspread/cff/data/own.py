@@ -1,6 +1,6 @@
-"""One's own images: arrays, an .npz file of them, or a folder of images per class. Needs no torch.
+"""The user's own images: arrays, an .npz file of them, or a folder of images per class. Needs no torch.
 
-Nothing is unpickled, no link in a folder is followed, and how much is read is bounded.
+Nothing is unpickled, no link in a folder is followed, and the amount of data read is bounded.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ from seedspread.atomic import replacing
 from seedspread.cff.datasets import ARRAYS, DatasetInfo, dataset_info, is_dotted, is_npz
 from seedspread.errors import DataError, require_extra
 
-_MOST = 16 * 2**30  # bytes of images that are read into memory, unpacked
-_CHANNELS = (1, 2, 3, 4)  # the last axis is taken for channels if it has so many and the first has not
+_MOST = 16 * 2**30  # largest size of unpacked images that are read into memory, in bytes
+_CHANNELS = (1, 2, 3, 4)  # the last axis has the channels if its length is one of these and axis 1's is not
 _ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _UNREADABLE = (OSError, ValueError, EOFError, MemoryError, NotImplementedError, zlib.error, BadZipFile)
@@ -31,11 +31,11 @@ class ArrayDataset:
 
     Args:
         images: `(N, C, H, W)`, `(N, H, W, C)` or `(N, H, W)` uint8.
-        labels: `(N,)`, whole numbers or texts; the different ones, sorted, are the classes.
+        labels: `(N,)`, whole numbers or texts; the sorted distinct ones are the classes.
         test_images: test images in the same shape; without them `data.test_fraction` of each class is held
             out.
         test_labels: labels of the test images.
-        classes: class names. Labels are then numbers from 0 on.
+        classes: class names; the labels are then their numbers, from 0 on.
 
     Example:
         >>> images = np.zeros((20, 28, 28), np.uint8)
@@ -53,7 +53,8 @@ class ArrayDataset:
     ) -> None:
         if (test_images is None) != (test_labels is None):
             raise DataError("test_images and test_labels go together; give both, or neither")
-        labels, test_labels = _plain(labels), None if test_labels is None else _plain(test_labels)
+        labels = _label_array(labels)
+        test_labels = None if test_labels is None else _label_array(test_labels)
         names = np.unique(labels) if classes is None else np.arange(np.size(classes))
         self.classes = tuple(map(str, names if classes is None else np.ravel(classes)))
         self.train = _checked("images", images, labels, names)
@@ -70,7 +71,7 @@ class ArrayDataset:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of images and labels: the same wherever they lie, and whatever classes are called."""
+        """SHA-256 of images and labels: the same whatever their path and the names of the classes."""
         digest = hashlib.sha256()
         for array in (*self.train, *(self.test or ())):
             digest.update(str(array.shape).encode())
@@ -78,7 +79,7 @@ class ArrayDataset:
         return f"own-{digest.hexdigest()}"
 
     def info(self, name: str) -> DatasetInfo:
-        """Describe them, but for mean and std, which are those of a run's training images."""
+        """Describe the images, without mean and std, which are those of a run's training images."""
         channels, height, width = self.train[0].shape[1:]
         shape: dict[str, Any] = {"channels": channels, "image_size": height, "width": width}
         return replace(dataset_info(name), classes=self.classes, **shape)
@@ -94,8 +95,8 @@ class ArrayDataset:
             np.savez_compressed(temporary, **fields)
 
 
-def _plain(labels: ArrayLike) -> NDArray[Any]:
-    """Return labels as an array; texts may come as objects, as pandas has them."""
+def _label_array(labels: ArrayLike) -> NDArray[Any]:
+    """Return labels as an array; texts may be objects, as in pandas."""
     try:
         array = np.asarray(labels)
     except ValueError:  # lists of unequal length
@@ -110,7 +111,7 @@ def _plain(labels: ArrayLike) -> NDArray[Any]:
 def _checked(
     name: str, images: ArrayLike, labels: ArrayLike | None, names: NDArray[Any]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return images as `(N, C, H, W)`, and the number of each label among the sorted names."""
+    """Return images as `(N, C, H, W)`, and the index of each label among the sorted names."""
     pixels, own = np.asarray(images), np.asarray(labels)
     if pixels.dtype != np.uint8:
         how = "(255 * images).round().astype('uint8')"
@@ -130,24 +131,24 @@ def _checked(
 
 
 def read_own(name: str, resize: int | None = None) -> ArrayDataset:
-    """Read images by their path; a `DataError` says in one line what is wrong with them."""
+    """Read images by their path, or from a function of user code; `DataError` if they are invalid."""
     if is_dotted(name):
-        from seedspread.cff.user_code import made  # noqa: PLC0415 - only a function of one's own needs it
+        from seedspread.cff.user_code import build_named  # noqa: PLC0415 - only user code needs it
 
-        return cast(ArrayDataset, made(name, ArrayDataset, "an ArrayDataset"))
-    with _found(name) as path:
+        return cast(ArrayDataset, build_named(name, ArrayDataset, "an ArrayDataset"))
+    with _checked_path(name) as path:
         return _read_npz(path) if path.is_file() else _read_folder(path, resize)
 
 
 def own_fingerprint(name: str) -> str:
-    """Identify images by their content: arrays by themselves, a folder by its files and their names."""
+    """Identify images by their content: arrays by their values, a folder by its files and their names."""
     if is_dotted(name):
         return read_own(name).fingerprint
-    with _found(name) as path:
+    with _checked_path(name) as path:
         if path.is_file():
             return _read_npz(path).fingerprint
         digest = hashlib.sha256()
-        for part in _listed(path):
+        for part in _image_files(path):
             for file in (file for files in part.values() for file in files):
                 content = file.read_bytes()
                 digest.update(f"{file.relative_to(path).as_posix()}\0{len(content)}\0".encode() + content)
@@ -155,8 +156,8 @@ def own_fingerprint(name: str) -> str:
 
 
 @contextmanager
-def _found(name: str) -> Iterator[Path]:
-    """Find an .npz file or a folder by its path, and say of which one what is wrong with it."""
+def _checked_path(name: str) -> Iterator[Path]:
+    """Yield the path of an .npz file or a folder; errors inside the context then name it."""
     if name == ARRAYS:
         raise DataError("data.name = 'arrays' is for images that are given from Python: train(data=...)")
     try:
@@ -183,14 +184,14 @@ def _read_npz(path: Path) -> ArrayDataset:
     return ArrayDataset(**arrays)
 
 
-def _listed(folder: Path) -> list[dict[str, list[Path]]]:
-    """Return the images of each class, to train and, if there are such, to test on."""
-    top = {path.name: path for path in _inside(folder) if path.is_dir()}
-    is_split = "train" in top and any(path.is_dir() for path in _inside(top["train"]))  # and no class
+def _image_files(folder: Path) -> list[dict[str, list[Path]]]:
+    """Return the image files of each class: those to train on and, if there are any, those to test on."""
+    top = {path.name: path for path in _entries(folder) if path.is_dir()}
+    is_split = "train" in top and any(path.is_dir() for path in _entries(top["train"]))  # it is not a class
     if others := sorted(set(top) - {"train", "test"}) if is_split else []:
         raise DataError(f"{others[0]}/ is neither train/ nor test/; rename it, or move it away")
     parts = [top[name] for name in ("train", "test") if name in top] if is_split else [folder]
-    found = [{path.name: _images(path) for path in _inside(part) if path.is_dir()} for part in parts]
+    found = [{path.name: _images(path) for path in _entries(part) if path.is_dir()} for part in parts]
     empty = [name for part in found for name, files in part.items() if not files]
     if empty or not found[0]:
         what = f"class {empty[0]!r} has no image" if empty else "there is no folder of images per class"
@@ -200,17 +201,17 @@ def _listed(folder: Path) -> list[dict[str, list[Path]]]:
     return found
 
 
-def _inside(folder: Path) -> list[Path]:
-    """Return what is in a folder, sorted, without links and hidden files."""
+def _entries(folder: Path) -> list[Path]:
+    """Return the entries of a folder, sorted, without links and hidden files."""
     return sorted(path for path in folder.iterdir() if not path.is_symlink() and path.name[0] != ".")
 
 
 def _images(folder: Path) -> list[Path]:
-    return [path for path in _inside(folder) if path.suffix.lower() in _ENDINGS and path.is_file()]
+    return [path for path in _entries(folder) if path.suffix.lower() in _ENDINGS and path.is_file()]
 
 
 def _read_folder(folder: Path, resize: int | None) -> ArrayDataset:
-    parts = _listed(folder)
+    parts = _image_files(folder)
     files = [file for part in parts for files in part.values() for file in files]
     images: list[NDArray[np.uint8]] = []
     for file in files:
@@ -223,7 +224,7 @@ def _read_folder(folder: Path, resize: int | None) -> ArrayDataset:
             )
         if len(files) * images[0].size > _MOST:
             raise DataError(f"{len(files):,} such images are more than {_MOST:,} bytes; set data.resize")
-    if len({image.shape for image in images}) > 1:  # gray ones among others
+    if len({image.shape for image in images}) > 1:  # some are gray, others not
         images = [np.broadcast_to(image, (height, width, 3)) for image in images]
     labels = [np.repeat(np.arange(len(part)), [len(files) for files in part.values()]) for part in parts]
     pixels = np.split(np.stack(images).transpose(0, 3, 1, 2), [len(labels[0])])

@@ -1,4 +1,4 @@
-"""The operations of RandAugment on a Pillow image, with torchvision's magnitudes, of which there are 31."""
+"""The operations of RandAugment on a Pillow image, with torchvision's 31 magnitudes."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,11 +11,11 @@ Picture = Image.Image
 
 
 def _moved(image: Picture, *matrix: float) -> Picture:
-    """Take each pixel (x, y) from where the first two rows of a matrix send it; black outside."""
+    """Take each pixel (x, y) from the place that the first two rows of a matrix map it to; black outside."""
     return image.transform(image.size, Image.Transform.AFFINE, matrix)
 
 
-# By the share of the largest magnitude, which is negative for half of the draws of those that have a sign.
+# Functions of the magnitude as a share of the largest; the share is negative for half of the draws of SIGNED.
 SIGNED: dict[str, Callable[[Picture, float], Picture]] = {
     "shear_x": lambda image, share: _moved(image, 1, 0.3 * share, 0, 0, 1, 0),
     "shear_y": lambda image, share: _moved(image, 1, 0, 0, 0.3 * share, 1, 0),

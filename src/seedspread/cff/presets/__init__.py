@@ -1,4 +1,4 @@
-"""Run configs by name, and from files, with single fields set."""
+"""Run configs from presets and files, with single fields set."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from seedspread.runs.plugins import toml_files
 
 
 def full_name(name: str) -> str:
-    """Return the config field, `part.field`, that a full or short name means."""
+    """Return the full name of a config field, `part.field`, given that or its short name."""
     names = _names() | {"model": "model.architecture"}
     if name in names:
         return names[name]
@@ -31,7 +31,7 @@ def full_name(name: str) -> str:
 
 
 def short_name(full: str) -> str:
-    """Return the field alone, if no other part has one of that name."""
+    """Return a field's name without its part, if no other part has a field of that name."""
     last = full.rpartition(".")[2]
     return last if _names().get(last) == full else full
 
@@ -54,7 +54,7 @@ def _names() -> dict[str, str]:
 
 
 class ConfigError(SeedspreadError):
-    """A config that cannot be: the message names the field."""
+    """A config is invalid; the message names the field."""
 
 
 @cache
@@ -67,7 +67,7 @@ def preset_names() -> tuple[str, ...]:
 
 
 def read_config(name: str, settings: Sequence[str] = ()) -> RunConfig:
-    """A preset by name, or a .toml file, with settings such as `objective.margin_type=subtract`."""
+    """Read a preset, or a .toml file, with settings such as `objective.margin_type=subtract`."""
     values = preset_values(name)
     for setting in settings:
         _set(values, setting)
@@ -75,9 +75,9 @@ def read_config(name: str, settings: Sequence[str] = ()) -> RunConfig:
 
 
 def check(values: dict[str, Any]) -> RunConfig:
-    """Builds a config; `ConfigError` names the field that is wrong, in one line."""
+    """Build a config; `ConfigError` names the field that is wrong, in one line."""
     try:
-        # As JSON, because there a list may stand for a tuple while true is no number and "3" is none either.
+        # Strict JSON accepts a list for a tuple, but neither true nor "3" for a number.
         config = RunConfig.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
         raise ConfigError(_explain(error)) from error
@@ -87,12 +87,12 @@ def check(values: dict[str, Any]) -> RunConfig:
 
 
 def to_toml(config: RunConfig) -> str:
-    """The config as a file that `read_config` reads."""
+    """Return the config as the text of a file that `read_config` can read."""
     return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
 
 
 def preset_values(name: str) -> dict[str, Any]:
-    """A preset's fields as they stand in its file, or those of a .toml file."""
+    """Return the fields of a preset or of a .toml file, as they stand there."""
     if name.endswith(".toml"):
         try:
             return read_toml(name)
@@ -123,7 +123,7 @@ def _set(values: dict[str, Any], setting: str) -> None:
 
 
 def _path(field: str) -> list[str]:
-    """Split a field's name, which may be a short one."""
+    """Return the parts of a field's name, which may be a short one."""
     try:
         return full_name(field).split(".")
     except AmbiguousNameError as error:
@@ -133,7 +133,7 @@ def _path(field: str) -> list[str]:
 
 
 def _explain(error: ValidationError) -> str:
-    # Where a field may be a name or a list, the complaint that it is no name explains nothing.
+    # If a field may be a name or a list, the error that it is no name explains nothing.
     errors = [one for one in error.errors() if one["loc"][-1:] != ("str",)] or error.errors()
     first, *more = errors
     where = ".".join(str(part) for part in first["loc"] if "[" not in str(part))

@@ -1,1 +1,1 @@
-"""One run: randomness, stage 1, the probe, checkpoints, and what is left behind."""
+"""The training of one run: stage 1, the probe, checkpoints, and the result."""

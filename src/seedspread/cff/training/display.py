@@ -6,7 +6,7 @@ from seedspread.cff.config import RunConfig
 from seedspread.cff.training.run import Callback
 from seedspread.render.terminal import Terminal
 
-# At most one line in so many seconds, so that a log of 600 epochs stays readable.
+# Time between two lines at least, so that a log of 600 epochs stays readable.
 _SECONDS_BETWEEN_LINES = 2.0
 _WORDS = {
     "loss": "loss",

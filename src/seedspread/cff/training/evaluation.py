@@ -32,7 +32,7 @@ from seedspread.cff.training.result import LayerResult, ProbeResult, RunResult
 from seedspread.cff.training.trainers import trainer_class
 from seedspread.runs.metrics import scores
 
-# Images per forward pass where nothing is trained.
+# Images per forward pass when nothing is trained.
 _EVALUATION_BATCH = 500
 
 
@@ -44,7 +44,7 @@ def features(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
 
 @torch.no_grad()
 def layer_statistics(model: LayerwiseModel, batch: Batch) -> list[PairStatistics]:
-    """Return what each layer's loss would see of a batch's positive pairs."""
+    """Return the statistics of a batch's positive pairs at each layer, as its loss would compute them."""
     trainer = trainer_class(model.config)
     both = zip(features(model, batch.images), model.margins, strict=True)
     return [trainer.pair_statistics(x, batch.labels, margin, model) for x, margin in both]
@@ -52,7 +52,7 @@ def layer_statistics(model: LayerwiseModel, batch: Batch) -> list[PairStatistics
 
 @torch.no_grad()
 def validation_loss(model: LayerwiseModel, batch: Batch) -> Tensor:
-    """Return the last layer's loss on a batch of two views, at its final margin, in every epoch."""
+    """Return the last layer's loss on a batch of two views, with its final margin whatever the epoch."""
     model.set_margins(model.config.training.epochs)
     return model.losses[-1](features(model, batch.images)[-1], batch.labels)  # type: ignore[no-any-return]
 
@@ -67,7 +67,7 @@ def split_features(
 
 
 class Features:
-    """The un-augmented features of each split by the frozen encoder, computed when first asked for."""
+    """The un-augmented features of each split from the frozen encoder, computed when first needed."""
 
     def __init__(self, model: LayerwiseModel, dataset: Dataset) -> None:
         self.model = model
@@ -151,7 +151,7 @@ class Probe:
 
     @torch.no_grad()
     def end_epoch(self, epoch: int) -> list[float]:
-        """Validate, keep the classifiers that beat all before, and return the accuracies."""
+        """Validate, keep each classifier that beats its predecessors, and return the accuracies."""
         labels = self._dataset.validation.labels
         accuracies = []
         for i, (head, x) in enumerate(zip(self._heads, self._features.of("validation"), strict=True)):
@@ -199,22 +199,22 @@ def _heads(config: RunConfig, classes: int, repeat: int, widths: dict[int, int])
     return heads
 
 
-# Features of all images this alike are one point.
+# Above this mean cosine, the features of all images count as one point.
 _ALIKE = 0.999
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """With the final weights: histograms `(L, 2000)`, rates by layer, gradient norms of one batch."""
+    """Measurements with the final weights; gradient norms are of one batch."""
 
-    histogram: Tensor
-    rates: list[float]
-    gradient_norms: list[float]  # of all that a layer trains
-    block_gradient_norms: list[float]  # of its encoder block
+    histogram: Tensor  # `(L, 2000)`, positive pairs by similarity
+    rates: list[float]  # clamp activation rates by layer
+    gradient_norms: list[float]  # by layer, of all of its parameters
+    block_gradient_norms: list[float]  # by layer, of its encoder block
 
 
 def final_diagnostics(trainer: Trainer, model: LayerwiseModel, batches: Loader) -> Diagnostics:
-    """Measure the final weights on the training batches of an epoch that no training has seen."""
+    """Measure the final weights on the training batches of an epoch after the last that was trained."""
     depth = len(model.margins)
     trainer.at(model.config.training.epochs)
     histograms, rates, norms, block_norms = [], [], [], []
@@ -239,7 +239,7 @@ def summarise(
     probes: dict[str, Tensor],
     features: Features,
 ) -> tuple[RunResult, dict[str, NDArray[Any]]]:
-    """Return the result, and the arrays to keep beside it."""
+    """Return the result, and the arrays to store with it."""
     labels = dataset.test.labels.cpu()
     probe_results = [
         probe for repeat in range(config.probe.repeats) for probe in _probes(config, probes, repeat, labels)
@@ -285,7 +285,7 @@ def summarise(
 def _image_pairs(batch_size: int, history: History, images: int, views: int) -> float:
     """Return the ordered positive pairs of different images in a batch, averaged over the last epoch.
 
-    With v views every such pair was counted v^2 times, and an image's own views are v (v - 1) pairs more.
+    With v views every such pair was counted v^2 times, and each image added v (v - 1) pairs of its own views.
     """
     batches = -(-images // batch_size)
     counted = round(history.last("positive_pairs")[0] * batches)

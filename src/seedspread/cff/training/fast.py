@@ -2,20 +2,20 @@
 
 `model.py` and `trainers.py` are the definition. The layers are the same functions, rearranged:
 
-- A layer norm's scale and shift are folded into the linear map behind it. The input of a layer is a constant
-  there, so its normalized form is one too, and no gradient has to be brought back to it.
-- The loss sees the mean over tokens only, and a mean commutes with a linear map. So the last map of the
-  perceptron is differentiated on the mean of its input, one row per image instead of one per token; what is
-  handed on to the next layer goes through it without a graph.
-- Attention has its gradient in closed form. Thin products
-  (tokens x head width) are computed as their transposes, whose long rows suit a CPU.
-- The weights of all blocks are folded at once, and so are their gradients brought back.
+- A layer norm's scale and shift are folded into the linear map behind it. A layer's input is a constant in
+  its training, so the normalized input is one too, and needs no gradient.
+- The loss depends on the mean over tokens only, and a mean commutes with a linear map. So the last map of the
+  perceptron is differentiated on the mean of its input, one row per image instead of one per token; the input
+  of the next layer is computed without a graph.
+- Attention has its gradient in closed form. Thin products (tokens x head width) are computed as their
+  transposes, whose long rows suit a CPU.
+- The weights of all blocks are folded at once, and their gradients unfolded at once.
 
-A batch goes through a layer in slices. The loss needs the pooled features of the whole batch and nothing else
-of it: it gives the gradient by all of them at once, and each slice takes its part back through the layer.
+A batch goes through a layer in slices. The loss depends only on the pooled features of the whole batch: it
+returns the gradient of all of them at once, and each slice propagates its part back through the layer.
 
-Everything has a first axis of 1: products are those for batches, which may round otherwise than plain ones,
-and published runs have their bits.
+Everything has a first axis of 1, so that products are batched: plain ones may round differently, and
+published runs depend on the bits.
 """
 
 import math
@@ -39,7 +39,7 @@ from seedspread.cff.training.layerwise import (
     layer_parameters,
 )
 
-# Numbers of an attention matrix that a CPU's cache holds beside all else: 2 MB.
+# Numbers of attention matrices that fit into a CPU's cache beside everything else: 2 MB.
 _CACHED = 2**19
 
 
@@ -99,7 +99,7 @@ def folded_weights(parameters: Sequence[Tensor], scale: Tensor) -> list[BlockWei
 
 
 def _folded(g: Tensor, b: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """W (g x + b) + c = (W g) x + (W b + c)."""
+    """Return W g and W b + c, since W (g x + b) + c = (W g) x + (W b + c)."""
     shift = (weight * b[..., None, :]).sum(dim=-1)
     return weight * g[..., None, :], bias + shift
 
@@ -108,7 +108,7 @@ def _folded(g: Tensor, b: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor,
 def unfolded_gradients(
     parameters: Sequence[Tensor], gradients: Sequence[BlockWeights], scale: Tensor
 ) -> list[Tensor]:
-    """Return the gradients by the parameters of all blocks, from those by `folded_weights`'s result."""
+    """Return the gradients of the parameters of all blocks, given those of the folded weights."""
     g1, b1, w1, _, _, _, g2, b2, w2, *_ = parameters
     stacked = BlockWeights(*(torch.stack(of_blocks) for of_blocks in zip(*gradients, strict=True)))
     qkv, proj, up, down = (w.mT.contiguous() for w in (stacked.qkv, stacked.proj, stacked.up, stacked.down))
@@ -121,7 +121,7 @@ def unfolded_gradients(
 
 
 def _unfolded(g: Tensor, b: Tensor, weight: Tensor, grad: Tensor, grad_shift: Tensor) -> list[Tensor]:
-    """Return the gradients by g, b, W and c, from those by W g and W b + c."""
+    """Return the gradients of g, b, W and c, given those of W g and W b + c."""
     outer = grad_shift[..., None]
     grad_weight = (grad * g[..., None, :]).add_(outer * b[..., None, :])
     return [(grad * weight).sum(dim=-2), (outer * weight).sum(dim=-2), grad_weight, grad_shift]
@@ -134,7 +134,7 @@ def views_at_once(config: RunConfig, views: Tensor) -> int:
 
 
 def slices(config: RunConfig, views: Tensor) -> tuple[Tensor, ...]:
-    """Split the views into even parts of at most `views_at_once`; a single view would round otherwise."""
+    """Split the views into even parts of at most `views_at_once`; a single view would round differently."""
     count = math.ceil(views.shape[1] / views_at_once(config, views))
     return torch.tensor_split(views, count, dim=1) if count > 1 else (views,)
 
@@ -152,7 +152,8 @@ def encode(
 ) -> tuple[Tensor, Tensor | None]:
     """Apply an encoder block to tokens `(1, B, T, d)` float32, with products in `precision`.
 
-    Returns the mean over tokens of its output, `(1, B, d)`, and the output without a graph, if asked for.
+    Returns the mean over tokens of its output, `(1, B, d)`, and, if `return_tokens`, the output without a
+    graph.
     """
     _, batch, length, dim = tokens.shape
     rows = 1, batch * length, dim
@@ -186,7 +187,7 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, qkv: Tensor) -> Tensor:
         batch, length, _, heads, width = qkv.shape
         mixed = torch.empty(batch, length, heads * width, dtype=qkv.dtype, device=qkv.device)
-        # On a CPU as many as keep P in cache; elsewhere all. A product is the same in any batch of products.
+        # On a CPU as many as keep P in cache; elsewhere all. A product has the same bits in any batch.
         ctx.images = max(1, _CACHED // (heads * length**2)) if qkv.device.type == "cpu" else batch
         ctx.heads = heads
         kept: list[Tensor] = []
@@ -224,7 +225,7 @@ class _Attention(torch.autograd.Function):
 
 
 class FastTrainer(KernelTrainer):
-    """Trains a model whose parameters become views of stacks, `(L, 1, ...)`, that are folded at once."""
+    """A trainer that turns the parameters into views of stacks, `(L, 1, ...)`, and folds them at once."""
 
     features = FEATURES["fast"]
 
@@ -268,7 +269,7 @@ class FastTrainer(KernelTrainer):
             if not is_last:
                 tokens = one.next_tokens()
             gradients.append(one.backward(losses[-1].gradient))
-        self._hand_out(gradients)
+        self._set_gradients(gradients)
         self._record(number, sums, pairs, losses)
         if update:
             self._update()
@@ -281,8 +282,8 @@ class FastTrainer(KernelTrainer):
         sums.add_layer(slice(len(losses)), number, loss, norms, rates, histograms)
         sums.end_batch(pairs.pairs, len(pairs.labels))
 
-    def _hand_out(self, gradients: Sequence[Sequence[Tensor]]) -> None:
-        """Give the parameters their gradients, from those by each layer's weights."""
+    def _set_gradients(self, gradients: Sequence[Sequence[Tensor]]) -> None:
+        """Set the parameters' gradients, given those of each layer's folded weights."""
         of_blocks = [BlockWeights(*of_layer[-len(BlockWeights._fields) :]) for of_layer in gradients]
         position, weight, bias = gradients[0][: -len(BlockWeights._fields)]
         embedding = [position, weight.mT.contiguous(), bias.squeeze(-2)]
@@ -314,7 +315,7 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _gradients(output: Tensor, inputs: Sequence[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
-    """Call the engine of `torch.autograd.grad`, which itself would load sympy to compare shapes."""
+    """Call the engine of `torch.autograd.grad`; that function itself would load sympy to compare shapes."""
     engine: Any = torch.autograd.Variable._execution_engine
     return engine.run_backward(  # type: ignore[no-any-return]
         (output,), (gradient,), False, False, tuple(inputs), allow_unreachable=False, accumulate_grad=False
@@ -322,7 +323,7 @@ def _gradients(output: Tensor, inputs: Sequence[Tensor], gradient: Tensor) -> tu
 
 
 class _Pass:
-    """A batch on its way through a layer and back, slice by slice."""
+    """The forward and backward pass of a batch through a layer, slice by slice."""
 
     def __init__(
         self, model: LayerwiseModel, weights: Sequence[Tensor], tokens: Tensor, *, return_tokens: bool
@@ -343,7 +344,7 @@ class _Pass:
         return encode(part, block, model.heads, self._precision, return_tokens=return_tokens)
 
     def pooled(self) -> Tensor:
-        """Return what the loss sees, `(1, N, d)`, without a graph."""
+        """Return the features for the loss, `(1, N, d)`, without a graph."""
         return _joined([pooled.detach() for pooled, _ in self._outputs])
 
     def next_tokens(self) -> Tensor:
@@ -351,10 +352,10 @@ class _Pass:
         return _joined([output for _, output in self._outputs if output is not None])
 
     def backward(self, gradient: Tensor) -> list[Tensor]:
-        """Return the gradients by the weights, from that by the pooled features, `(1, N, d)`."""
+        """Return the gradients of the weights, given that of the pooled features, `(1, N, d)`."""
         summed: list[Tensor] = []
         for part, grad_pooled in zip(self._slices, slices(self._config, gradient), strict=True):
-            # Taken out, so that a slice's graph is freed with it.
+            # Removed from the list, so that a slice's graph is freed after its backward pass.
             pooled, _ = self._outputs.pop(0)
             if self._config.runtime.activation_checkpointing:
                 pooled, _ = self._forward(part, return_tokens=False)

@@ -1,8 +1,8 @@
 """The loss of a layer with its gradient in closed form, without waiting for the device.
 
-The formulas are those of `cff/loss.py`, on whole rows: some anchors meet all others at once, so one
-pass gives its share of the loss and of the gradient, in memory that grows with N. Nothing is sorted, counted
-on the host or indexed by a mask, which would stop a GPU's queue.
+The formulas are those of `cff/loss.py`, on whole rows: a tile pairs some anchors with all others, so one pass
+gives its share of the loss and of the gradient, in memory that grows with N. Nothing is sorted, counted on
+the host or indexed by a mask, which would stop a GPU's queue.
 """
 
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ _SHORTEST = 1e-12
 
 @dataclass(frozen=True)
 class Pairs:
-    """Who is whose positive; shared by all layers."""
+    """The positive pairs of a batch; shared by all layers."""
 
     labels: Tensor  # `(N,)`
     positives: Tensor  # `(N, 1)` float, |P_u|, but at least 1
-    weights: Tensor  # `(N, 1)` float, what an anchor counts for in the loss; 0 without a positive
-    anchors: Tensor  # `()` float, how many have one
+    weights: Tensor  # `(N, 1)` float, weight of an anchor in the loss; 0 without a positive
+    anchors: Tensor  # `()` float, number n of anchors with a positive
     divisor: Tensor  # `()` float, n tau
-    pairs: Tensor  # `()` int64, ordered positive pairs
+    pairs: Tensor  # `()` int64, number of ordered positive pairs
 
     @classmethod
     def of(cls, labels: Tensor, spec: LossSpec, dtype: torch.dtype) -> "Pairs":
@@ -78,7 +78,7 @@ class Pairs:
 
 
 class _Tile(NamedTuple):
-    """Some anchors, r of them, against all."""
+    """Some anchors, r of them, paired with all N."""
 
     rows: slice
     positive: Tensor  # (r, N), True for a positive pair
@@ -87,13 +87,13 @@ class _Tile(NamedTuple):
     counts: Tensor  # (r N,) int64, likewise
     weights: Tensor  # (r, 1), as in `Pairs`
     positives: Tensor  # (r, 1), likewise
-    pull_weights: Tensor  # (r, 1), the one divided by the other
+    pull_weights: Tensor  # (r, 1), `weights / positives`
 
 
 @dataclass(frozen=True)
 class FastLoss:
-    loss: Tensor  # a scalar; not a number if no anchor has a positive
-    gradient: Tensor  # `(1, N, d)`, by the features
+    loss: Tensor  # a scalar; NaN if no anchor has a positive
+    gradient: Tensor  # `(1, N, d)`, with respect to the features
     saturated: Tensor  # a scalar int64, ordered positive pairs with s + m > 1
     histogram: Tensor  # `(2000,)` int64, as in `PairStatistics`
 
@@ -102,8 +102,8 @@ class FastLoss:
 def fast_loss(features: Tensor, pairs: Pairs, spec: LossSpec) -> FastLoss:
     """Return the loss of `(1, N, d)` features; an anchor without a positive is left out.
 
-    Products are those for batches, hence the first axis: plain ones may round otherwise, and published runs
-    have their bits.
+    The first axis makes products batched ones: plain ones may round differently, and published runs depend on
+    the bits.
     """
     if spec.of_positives.constant:
         raise ValueError("a margin that only adds a constant is trained as none: give margin_type 'none'")
@@ -141,13 +141,13 @@ def _count(s: Tensor, tile: _Tile, margin: float, histogram: Tensor) -> Tensor:
 
 
 def _loss_of_tile(s: Tensor, tile: _Tile, spec: LossSpec) -> tuple[Tensor, Tensor]:
-    """Return what a tile's anchors take off the loss, `(1, r, 1)`, and n tau times its derivative by s.
+    """Return each anchor's share of -n times the loss, `(1, r, 1)`, and n tau times the derivative by s.
 
-    Uses `s` up.
+    Overwrites `s`.
     """
-    slope = _apply(spec.of_positives, s, tile)
+    slope = _apply_margin(spec.of_positives, s, tile)
     logits = s.div_(spec.temperature)
-    # exp of it is 0, as of -inf, but 0 times it is 0.
+    # Its exp is 0, like that of -inf, but 0 times it is 0.
     logits.diagonal(offset=tile.rows.start, dim1=1, dim2=2).fill_(torch.finfo(s.dtype).min / 2)
     log_p = logits.log_softmax(dim=2)
     pulled = (log_p * tile.pulls).sum(dim=2, keepdim=True) / tile.positives
@@ -155,7 +155,7 @@ def _loss_of_tile(s: Tensor, tile: _Tile, spec: LossSpec) -> tuple[Tensor, Tenso
     residual = 1 - p.sum(dim=2, keepdim=True) if spec.stability == "direct" else None
     grad_s = p.mul_(tile.weights)
     if residual is not None:
-        # What rounding leaves of w (1 - sum p) goes to the row's maximum; a saturated one takes nothing.
+        # What rounding leaves of w (1 - sum p) is added at the row's maximum, unless that is saturated.
         grad_s.scatter_add_(2, logits.argmax(dim=2, keepdim=True), tile.weights * residual)
     grad_s.addcmul_(tile.pulls, tile.pull_weights, value=-1)
     if slope is not None:
@@ -163,7 +163,7 @@ def _loss_of_tile(s: Tensor, tile: _Tile, spec: LossSpec) -> tuple[Tensor, Tenso
     return tile.weights * pulled, grad_s
 
 
-def _apply(margin: Margin, s: Tensor, tile: _Tile) -> Tensor | None:
+def _apply_margin(margin: Margin, s: Tensor, tile: _Tile) -> Tensor | None:
     """Apply the margin to the positives in `s`; return its slopes, None if they are 1 throughout."""
     if not margin.moves:
         return None
@@ -173,12 +173,12 @@ def _apply(margin: Margin, s: Tensor, tile: _Tile) -> Tensor | None:
 
 
 class _Rows(NamedTuple):
-    """Features scaled to length 1, as `unit_vectors` does it; a zero row stays zero."""
+    """Features scaled to length 1, as in `unit_vectors`; a zero row stays zero."""
 
     z: Tensor  # (1, N, d)
-    zero: Tensor  # (1, N, 1), whether a row is
-    largest: Tensor  # (1, N, 1), its largest entry; 1 of a zero row
-    scaled: Tensor  # (1, N, d), the features divided by it
+    zero: Tensor  # (1, N, 1), whether a row is zero
+    largest: Tensor  # (1, N, 1), a row's largest entry; 1 for a zero row
+    scaled: Tensor  # (1, N, d), the features divided by `largest`
 
     @classmethod
     def of(cls, features: Tensor) -> "_Rows":
@@ -190,7 +190,7 @@ class _Rows(NamedTuple):
         return cls(z, zero, largest, scaled)
 
     def gradient(self, grad_z: Tensor) -> Tensor:
-        """Turn the derivative by z = f / |f| into that by f; a zero row has none."""
+        """Turn the derivative with respect to z = f / |f| into that with respect to f; 0 for a zero row."""
         length = self.scaled.square().sum(dim=2, keepdim=True).sqrt() * self.largest
         across = grad_z - self.z * (self.z * grad_z).sum(dim=2, keepdim=True)
         return (across / length).masked_fill_(self.zero, 0)

@@ -1,4 +1,4 @@
-"""What every trainer of stage 1 has in common: model, losses, optimizer, sums and history, the base class."""
+"""Common parts of the trainers of stage 1: model, losses, optimizer, sums and history, the base class."""
 
 import copy
 import math
@@ -26,7 +26,7 @@ from seedspread.cff.losses import GoodnessLoss, LayerError, LocalCrossEntropy, L
 from seedspread.cff.margins import layer_margins
 from seedspread.cff.model import LayerLocal, build_model
 from seedspread.cff.randomness import loss_draws
-from seedspread.cff.user_code import made
+from seedspread.cff.user_code import build_named
 from seedspread.errors import described
 
 _EPSILON = 1e-8
@@ -34,7 +34,7 @@ _EPSILON = 1e-8
 
 @dataclass(eq=False)
 class Optimizer:
-    """AdamW, Adam or SGD by torch's own fused functions, with a state that goes into a checkpoint by name.
+    """AdamW, Adam or SGD by torch's own fused functions, with a state that checkpoints store by name.
 
     The classes of `torch.optim` make the same calls, but import torch's compiler first, which takes longer
     than loading torch itself and would be paid for by every worker and every short run.
@@ -47,11 +47,11 @@ class Optimizer:
     kind: str = "adamw"
     momentum: float = 0.0
     max_norm: float | None = None
-    factor: float = 1.0  # of the learning rate, as a schedule says
+    factor: float = 1.0  # of the learning rate, set by a schedule
 
     @cached_property
     def _state(self) -> dict[str, list[Tensor]]:
-        """What a step needs of those before; allocated at the first one: measuring takes none."""
+        """State kept between steps; allocated at the first step, since measuring needs none."""
         if self.kind == "sgd":
             return {"momentum_buffer": [torch.zeros_like(p) for p in self.parameters]}
         steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in self.parameters]
@@ -67,7 +67,7 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, clipped: Sequence[slice] = (slice(None),)) -> None:
-        """Update the parameters; the gradients of each of the parts in `clipped` have one norm together."""
+        """Update the parameters, after clipping the norm of the gradients in each of the slices `clipped`."""
         if self.max_norm is not None:
             for together in clipped:
                 nn.utils.clip_grad_norm_(self.parameters[together], self.max_norm)
@@ -91,7 +91,7 @@ class Optimizer:
         step(parameters, self.gradients(), *moments, [], state["step"], **rest)
 
     def state_dict(self, prefix: str, some: slice = slice(None)) -> dict[str, Tensor]:
-        """Return copies of the state of some of the parameters, by their numbers among these."""
+        """Return copies of the state of `some` of the parameters, numbered within this slice."""
         return {f"{prefix}.{name}": tensor.clone() for name, tensor in self._named(some).items()}
 
     def load_state_dict(self, prefix: str, state: dict[str, Tensor], some: slice = slice(None)) -> None:
@@ -103,7 +103,7 @@ class Optimizer:
         return {f"{i}.{kind}": tensor for kind, all_ in held for i, tensor in enumerate(all_[some])}
 
 
-# Of the gradient of all that a layer trains, and of its encoder block alone.
+# Norms of the gradient: of all of a layer's parameters, and of its encoder block alone.
 Norms = tuple[Tensor, Tensor]
 # Bins of 0.01 over [-1, 1]: enough for a curve over training, and small over hundreds of epochs.
 HISTORY_BINS = 200
@@ -111,11 +111,11 @@ HISTORY_BINS = 200
 
 @dataclass
 class EpochSums:
-    """Sums over the batches of the epoch so far; per layer, so that nothing waits for the device."""
+    """Sums over the batches of the epoch so far; kept on the device, so that nothing waits for it."""
 
     loss: Tensor  # `(L,)`
     rate: Tensor  # `(L,)`, of the batches' clamp activation rates
-    gradient_norm: Tensor  # `(L,)`, of all that a layer trains
+    gradient_norm: Tensor  # `(L,)`, of all of a layer's parameters
     block_gradient_norm: Tensor  # `(L,)`, of its encoder block: layer 0 without the patch embedding
     positive_pairs: Tensor  # `(1,)`, ordered pairs of views
     possible_pairs: Tensor  # `(1,)`, all ordered pairs of different rows
@@ -143,7 +143,7 @@ class EpochSums:
     def add_layer(
         self, layer: int | slice, batch: int, loss: Tensor, norms: Norms, rate: Tensor, histogram: Tensor
     ) -> None:
-        """Add a layer's part of a batch, or that of a slice of layers, whose values have a first axis then.
+        """Add a batch's values of a layer, or of a slice of layers, whose values then have a first axis.
 
         `loss`, `norms` (of the gradient) and `rate` (of saturated pairs) are `()` or `(L,)`; `histogram`,
         positive pairs by similarity, is `(2000,)` or `(L, 2000)`.
@@ -158,7 +158,7 @@ class EpochSums:
         first_bad.masked_fill_(bad, batch)
 
     def end_batch(self, positive_pairs: Tensor | int, anchors: int) -> None:
-        """Count a batch, after its layers; they all saw the same pairs."""
+        """Count a batch, after adding its layers, which all have the same pairs."""
         self.positive_pairs += positive_pairs
         self.possible_pairs += anchors * (anchors - 1)
         self.batches += 1
@@ -206,8 +206,8 @@ class History:
     def table(self, *, with_rate: bool) -> pa.Table:
         """Return a row per epoch and layer.
 
-        The rate is null in a run whose margins are not part of its identity: it follows from the histogram
-        for any margin.
+        The rate is null if margins are not part of the run's identity: it follows from the histogram for any
+        margin.
         """
         tensors = self.tensors()
         epochs, layers = tensors["loss"].shape
@@ -226,7 +226,7 @@ class History:
 
 
 def losses_of(config: RunConfig) -> Sequence[LocalLoss]:
-    """Return the loss of each layer that a config names; plain backpropagation has SupCon's, unused."""
+    """Return each layer's loss as named in a config; cross entropy gets SupCon's, which are not used."""
     objective, rule = config.objective, config.training.rule
     margins = layer_margins(config)
     loss = "supcon" if rule == "cross_entropy" else objective.loss
@@ -235,9 +235,9 @@ def losses_of(config: RunConfig) -> Sequence[LocalLoss]:
     if loss == "local_cross_entropy":
         return [LocalCrossEntropy() for _ in margins]
     if is_dotted(loss):
-        return [copy.deepcopy(made(loss, LocalLoss, "a LocalLoss")) for _ in margins]
-    # Subtraction moves the loss by a constant and no gradient (Proposition 4.1): it is trained as `none`,
-    # so that what is recorded is free of the margin, as the run's identity is.
+        return [copy.deepcopy(build_named(loss, LocalLoss, "a LocalLoss")) for _ in margins]
+    # Subtraction changes the loss by a constant and no gradient (Proposition 4.1): it is trained as `none`,
+    # so that the recorded values do not depend on the margin, just like the run's identity.
     kind = "none" if margin_of(config).is_inert else objective.margin_type
     written = config.has_kernels and config.runtime.implementation == "plain"  # as the equations are
     return [
@@ -257,9 +257,9 @@ def losses_of(config: RunConfig) -> Sequence[LocalLoss]:
 def model_of(
     config: RunConfig, classes: int, given: LayerLocal | None = None, *, trains: bool = True
 ) -> LayerLocal:
-    """Draw the model that a config describes, with its losses; of a given one, the head and the losses.
+    """Build the model that a config describes, with its losses; for a given one, the head and the losses.
 
-    A given model that is not trained may come without its losses.
+    A given model that is not trained may lack its losses.
     """
     if given is None:
         model = build_model(config.model, classes)
@@ -276,7 +276,7 @@ def model_of(
 class LayerwiseModel:
     """A run's model with the loss and the margin of each layer.
 
-    `threads` are those of the native kernel, beside which torch has one.
+    `threads` is the number of the native kernel's threads, beside which torch uses one.
     """
 
     def __init__(self, config: RunConfig, vit: LayerLocal, threads: int = 1) -> None:
@@ -287,18 +287,18 @@ class LayerwiseModel:
         self.losses: Sequence[Any] = list(vit.losses) or losses_of(config)
 
     def set_margins(self, epochs: float) -> None:
-        """Give the losses the margins in use after so many epochs."""
+        """Set the losses' margins to those after `epochs` epochs, part of one included."""
         warmup = self.config.objective.margin_warmup_epochs
         for loss, margin in zip(self.losses, self.margins, strict=True) if warmup else ():
             loss.margin = margin * min(1.0, epochs / warmup)
 
     @property
     def views(self) -> int:
-        """Views per image: cross entropy sees one."""
+        """Views per image; one for cross entropy."""
         return 1 if self.config.training.rule == "cross_entropy" else self.losses[0].views
 
     def inputs(self, batch: Batch, epoch: int) -> tuple[Tensor, Tensor]:
-        """Return what the first layer sees of a batch in training, and the targets of the losses."""
+        """Return the first layer's training input for a batch, and the targets of the losses."""
         first = self.losses[0]
         if self.config.training.rule == "cross_entropy" or type(first).prepare is LocalLoss.prepare:
             return batch.images, batch.labels
@@ -352,7 +352,7 @@ def layer_parameters(model: LayerLocal) -> list[list[nn.Parameter]]:
 
 
 def learning_rate_factor(training: TrainingConfig, epochs: float) -> float:
-    """Return what the learning rate is multiplied by after so many epochs, part of one included."""
+    """Return the factor of the learning rate after `epochs` epochs, part of one included."""
     warmup = training.warmup_epochs
     if epochs < warmup:
         return epochs / warmup
@@ -367,14 +367,14 @@ class Trainer(ABC):
 
     features: ClassVar[TrainerFeatures]
     model: LayerwiseModel
-    epoch = 0  # the one of the next step
+    epoch = 0  # epoch of the next step
 
     @abstractmethod
     def __init__(self, model: LayerwiseModel) -> None: ...
 
     @classmethod  # noqa: B027 - most need nothing
     def prepare(cls, config: RunConfig) -> None:
-        """Raise, before a run leaves anything behind, if it cannot be trained here."""
+        """Raise, before a run writes anything, if it cannot be trained here."""
 
     @classmethod
     def facts(cls) -> dict[str, Any]:
@@ -382,7 +382,7 @@ class Trainer(ABC):
         return {}
 
     def at(self, epochs: float) -> None:
-        """Set learning rates and margins to those after so many epochs, part of one included.
+        """Set learning rates and margins to those after `epochs` epochs, part of one included.
 
         They depend on nothing else, so that a resumed run needs no further state.
         """
@@ -421,12 +421,12 @@ class Trainer(ABC):
     def pair_statistics(
         features: Tensor, labels: Tensor, margin: float, model: LayerwiseModel
     ) -> PairStatistics:
-        """Return what a layer's loss would see of the positive pairs of its features."""
+        """Return the statistics of a layer's positive pairs, as its loss would compute them."""
         return pair_statistics(features, labels, margin)
 
 
 class KernelTrainer(Trainer):
-    """Has one optimizer for all layers: none sees another's step before the next batch."""
+    """A trainer with one optimizer for all layers, which it updates together after each batch."""
 
     def __init__(self, model: LayerwiseModel) -> None:
         self.model = model
@@ -438,7 +438,7 @@ class KernelTrainer(Trainer):
         return [(self._optimiser, slice(*bounds)) for bounds in pairwise(ends)]
 
     def _update(self) -> None:
-        """Make a step, in which each layer's gradient is clipped by itself."""
+        """Make a step of the optimizer, in which each layer's gradient is clipped separately."""
         self._optimiser.step([own for _, own in self.optimiser_parts()])
 
 

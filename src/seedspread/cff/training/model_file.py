@@ -1,8 +1,8 @@
-"""The model that a finished run keeps, and the run that another one starts from.
+"""The model file of a finished run, and the checks of a run that another one starts from.
 
-`model.safetensors` has the tensors of a model, by the names of its `state_dict`: the encoder (`layers`) and,
-as `head`, the probe that the result counts. If more probes were trained, each is `probe.REPEAT.LAYER` too.
-Its header has the run's key, the classes and the normalization.
+`model.safetensors` contains the tensors of a model, by the names of its `state_dict`: the encoder (`layers`)
+and, as `head`, the probe that the result reports. If more probes were trained, it contains each of them as
+`probe.REPEAT.LAYER`, too. Its header contains the run's key, the classes and the normalization.
 """
 
 import json
@@ -52,7 +52,7 @@ def save_model(
 
 
 def read_model(folder: RunFolder) -> tuple[RunConfig, dict[str, Any], dict[str, Tensor]]:
-    """Return config, header and tensors of a finished run with its model; else one line says why not."""
+    """Return config, header and tensors of a finished run with its model; `RecordError` if it has none."""
     result, config = _record(folder)
     path = folder.path / MODEL
     if not os.path.lexists(path):
@@ -79,8 +79,8 @@ def _record(folder: RunFolder) -> tuple[dict[str, Any], RunConfig]:
     result = folder.result()
     try:
         folder.check_digest(CONFIG)
-        told = {name: result[name] for name in ("key", "fingerprint")}
-        return told, read_config(str(folder.config_path()))
+        identity = {name: result[name] for name in ("key", "fingerprint")}
+        return identity, read_config(str(folder.config_path()))
     except RecordError:
         raise
     except (*UNREADABLE, SeedspreadError) as error:
@@ -88,7 +88,7 @@ def _record(folder: RunFolder) -> tuple[dict[str, Any], RunConfig]:
 
 
 def parent_of(config: RunConfig, beside: Path) -> RunFolder | None:
-    """Return the folder of the run that this one starts from: as it is named, or, by its key, `beside` it."""
+    """Return the folder of the run that this one starts from; if a key names it, that is in `beside`."""
     name = config.training.continue_from or config.training.init_from
     if name is None:
         return None
@@ -98,7 +98,7 @@ def parent_of(config: RunConfig, beside: Path) -> RunFolder | None:
 def continuation(run: Path, settings: Sequence[str]) -> RunConfig:
     """Return the config of a finished run as one that continues it, with other settings."""
     folder = RunFolder(run)
-    folder.result()  # of a finished run only
+    folder.result()  # raises unless the run is finished
     config = read_config(str(folder.config_path()), settings)
     if any(setting.partition("=")[0].strip().rpartition(".")[2] in PARENTS for setting in settings):
         raise ConfigError("--from RUN is where the run goes on from; leave init_from and continue_from out")
@@ -109,7 +109,7 @@ def continuation(run: Path, settings: Sequence[str]) -> RunConfig:
 def check_parent(config: RunConfig, fingerprint: str | None = None, beside: Path | None = None) -> None:
     """Raise, in one line, unless a run can start from the one that it names.
 
-    Without its data's `fingerprint` and the place `beside` which others lie, what these decide is left out.
+    Checks that need the data's `fingerprint`, or the folder `beside` with other runs, are skipped without it.
     """
     name = config.training.continue_from or config.training.init_from
     if name is None or (beside is None and is_key(name)):
@@ -120,7 +120,7 @@ def check_parent(config: RunConfig, fingerprint: str | None = None, beside: Path
     if result["key"] != parent_key(name):
         raise RecordError(f"{parent.path} holds another run, {result['key']}")
     if config.training.init_from:
-        _refuse_unlike(f"init_from {parent.path}", theirs.model.model_dump(), config.model.model_dump())
+        _require_same(f"init_from {parent.path}", theirs.model.model_dump(), config.model.model_dump())
         read_model(parent)
         return
     before = theirs.training.epochs
@@ -140,11 +140,11 @@ def check_parent(config: RunConfig, fingerprint: str | None = None, beside: Path
             "was kept"
         )
     was, now = _stage_1(theirs, result["fingerprint"]), _stage_1(config, fingerprint or result["fingerprint"])
-    _refuse_unlike(f"continue_from {parent.path}", was, now)
+    _require_same(f"continue_from {parent.path}", was, now)
 
 
 def _stage_1(config: RunConfig, fingerprint: str) -> dict[str, Any]:
-    """Describe, field by field, what has made a run's encoder, apart from how long it was trained."""
+    """Describe, field by field, what determines a run's encoder, apart from the number of epochs."""
     alone = config.training.model_copy(update=dict.fromkeys(PARENTS))
     described = canonical(config.model_copy(update={"training": alone}), fingerprint)
     fields = {
@@ -165,7 +165,7 @@ def _stage_1(config: RunConfig, fingerprint: str) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in left_out} | runtime
 
 
-def _refuse_unlike(what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+def _require_same(what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     for name in {**theirs, **ours}:
         there, here = theirs.get(name), ours.get(name)
         if there != here:

@@ -11,15 +11,15 @@ from seedspread.runs.folder import RunFolder
 
 @dataclass(frozen=True)
 class LayerResult:
-    layer: int  # which
-    margin: float | None  # its margin; None where margins cannot matter
-    # over all training batches with the final weights; the rate if clamped unless the run clamps; None where
-    # margins cannot matter (it follows from the stored histogram for any)
+    layer: int  # its number, from 0
+    margin: float | None  # its margin; None if margins cannot matter
+    # over all training batches with the final weights; the rate if clamped unless the run clamps; None if
+    # margins cannot matter (then it follows from the stored histogram for any margin)
     clamp_activation_rate: float | None
-    gradient_norm: float  # of all that it trains, on one batch with the final weights, as the paper did
-    gradient_norm_mean: float  # over the batches of the last epoch, as they were trained
-    loss: float  # likewise; without subtraction's constant
-    block_gradient_norm: float | None = None  # likewise, of its encoder block alone; older records have none
+    gradient_norm: float  # of all its parameters, on one batch with the final weights, as in the paper
+    gradient_norm_mean: float  # mean over the batches of the last epoch, during training
+    loss: float  # mean, likewise; without subtraction's constant
+    block_gradient_norm: float | None = None  # like `gradient_norm`, of its block alone; older records: None
 
 
 @dataclass(frozen=True)
@@ -39,23 +39,23 @@ class RunResult:
 
     Attributes:
         key: the run's identity.
-        dataset: its name, with "partial" where so.
-        fingerprint: of the data.
-        rule: how it was trained.
-        margin_type: of its objective; `none` under cross entropy, which has none.
-        test_accuracy: of the first probe on the last layer, from 0 to 1.
+        dataset: title of its dataset, with "partial" if it is.
+        fingerprint: fingerprint of the data.
+        rule: the training rule.
+        margin_type: `none` if its loss has no margin.
+        test_accuracy: accuracy of the first probe on the last layer, from 0 to 1.
         validation_accuracy: likewise.
         probes: every probe.
         layers: the diagnostics of every layer.
         positive_pairs: ordered pairs of views, those of one image included, per batch, averaged over the last
             epoch.
         pair_share: the share of a batch's ordered pairs that are positive, likewise.
-        majority_share: of the largest class in the test split.
+        majority_share: share of the largest class in the test split.
         feature_similarity: the mean cosine between the test images' features at the last layer.
         collapsed: accuracy no better than the majority class, or features of all images alike: the run is
-            finished, but it is not a sample of the same thing as others.
-        metrics: of the first probe's test logits, by name.
-        chance: what the best constant guess scores, by metric.
+            finished, but not comparable with successful ones.
+        metrics: metrics of the first probe's test logits, by name.
+        chance: score of the best constant guess, by metric.
         positive_image_pairs: ordered pairs of different images, counted likewise; None in older records.
     """
 

@@ -43,7 +43,7 @@ class Callback:
 
 
 class TrainingLoop:
-    """Drives a run from wherever it is to its result."""
+    """Takes a run from its current position to its result."""
 
     def __init__(self, run: TrainingRun, stop: StopRequest, callback: Callback) -> None:
         self._run = run
@@ -55,7 +55,7 @@ class TrainingLoop:
             optimiser = self._run.restore()
             if self._run.position.stage == "encoder":
                 self._train_encoder(optimiser)
-            self._pause()  # a wish to stop is heard before the features of all images are computed
+            self._pause()  # stops, if asked to, before the features of all images are computed
             self._train_probes()
             trainer, batches = trainer_of(self._run.model), self._run.training_batches()
             result = self._run.finish(final_diagnostics(trainer, self._run.model, batches))
@@ -66,7 +66,7 @@ class TrainingLoop:
         return result
 
     def _train_encoder(self, optimiser: dict[str, Tensor]) -> None:
-        """Run stage 1 from where the run is, with the optimizers' state there."""
+        """Run stage 1 from the run's position, with the optimizers' state at that position."""
         run, trainer = self._run, trainer_of(self._run.model)
         if optimiser:
             trainer.load_state_dict(optimiser)
@@ -182,19 +182,19 @@ def train_one(
     callback: Callback | None = None,
     model: LayerLocal | None = None,
 ) -> RunResult:
-    """Train a run and return its result; a `StoppedError` if `stop`, read after every batch, asks for it.
+    """Train a run and return its result; `StoppedError` if `stop`, checked after every batch, is set.
 
-    A folder with a key is of a planned run, and another run is refused. `seed` is the study's name for the
-    run; the config's by default.
+    If `folder` has a key, it belongs to a planned run, and another run is refused. `seed` is the run's seed
+    in its study; by default the config's.
     """
     dataset_info(config.data.name).check_shape(config.model.image_shape)
     device = device_of(config)
     if device.type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # is read when CUDA starts
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
     else:
-        config = config.with_runtime(micro_batch_size=VIEWS_AT_ONCE)  # as is recorded
+        config = config.with_runtime(micro_batch_size=VIEWS_AT_ONCE)  # which is then recorded
     dataset = load(config.split_data, data_dir, data=data).to(device)
-    dataset.info.check_shape(config.model.image_shape)  # of one's own images it is known now
+    dataset.info.check_shape(config.model.image_shape)  # that of the user's own images is known only now
     config = resolved(config)
     run = _open(config, folder, config.seeds.run if seed is None else seed, dataset, model, resume=resume)
     if isinstance(run, RunResult):
@@ -211,7 +211,7 @@ def train_one(
 
 
 def torch_threads(config: RunConfig, threads: int) -> int:
-    """The number of threads that are a trainer's own alters no bit; torch has one beside them."""
+    """Return torch's number of threads: 1 if the trainer has its own, whose number alters no bit."""
     return 1 if features_of(config).has_own_threads else threads
 
 
@@ -231,7 +231,7 @@ def _open(
             f"this is not the run that was planned ({key}, not {given.key}): the data have changed, or "
             "code of your own; plan again"
         )
-    trainer_class(config).prepare(config)  # if it cannot be, no folder is left behind
+    trainer_class(config).prepare(config)  # if this raises, no folder is left behind
     path, guard = (default_folder(key), None) if given is None else (given.path, given.guard)
     folder = RunFolder(path, key, guard)
     if not folder.is_done:
@@ -262,7 +262,7 @@ def without_tf32() -> AbstractContextManager[None]:
 
 @contextmanager
 def deterministic(device: torch.device) -> Iterator[None]:
-    """Have torch take deterministic algorithms on CUDA inside the context; on a CPU it does so anyway."""
+    """Make torch use deterministic algorithms on CUDA inside the context; on a CPU it does so anyway."""
     if device.type != "cuda":
         yield
         return
@@ -281,7 +281,7 @@ def device_of(config: RunConfig) -> torch.device:
 
 
 def choose_device(wanted: str) -> torch.device:
-    """`auto` takes CUDA, else MPS, else the CPU."""
+    """Return the device; `auto` takes CUDA, else MPS, else the CPU."""
     if wanted != "auto":
         if not is_available(wanted):
             raise ConfigError(f"runtime.device: there is no {wanted} here; use auto or cpu")
@@ -295,9 +295,9 @@ def is_available(device: str) -> bool:
     return device == "cpu" or (device == "mps" and torch.backends.mps.is_available())
 
 
-# Images of the step that is measured: more of a small model, whose cost per image depends on their number.
+# Images in the measured step: more for a small model, whose cost per image depends on their number.
 _IMAGES, _ENOUGH = 16, 10**9
-# A study over a thousand shapes is not to be trained before it is planned.
+# Largest number of shapes that are measured: planning a study over a thousand shapes must stay cheap.
 _MEASURED_SHAPES = 8
 # The first step warms up; the median counts.
 _STEPS = 3
@@ -306,9 +306,9 @@ _measured: dict[tuple[Any, ...], tuple[float, int]] = {}
 
 
 def seconds_of_run(config: RunConfig, threads: int = 1) -> float:
-    """Estimate a run's time from a step; a shape is measured once, and of many shapes the first few.
+    """Estimate a run's time from a measured step; each shape is measured once, up to `_MEASURED_SHAPES`.
 
-    The others follow from the last one that was measured: time goes with tokens and weights.
+    The others follow from the last one measured, since time is proportional to tokens times weights.
     """
     training = config.training  # a margin costs next to nothing
     shape = (config.model, training.rule, config.objective.loss, training.batch_size, config.runtime, threads)

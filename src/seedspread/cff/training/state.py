@@ -1,4 +1,4 @@
-"""A run in progress: its position, what it has gathered, its checkpoints. `run.py` drives it.
+"""A run in progress: its position, its results so far, its checkpoints. `run.py` drives it.
 
 A checkpoint is one safetensors file with the run's position in its header; nothing is pickled.
 """
@@ -52,24 +52,24 @@ from seedspread.runs.folder import (
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run is; its fields, in this order, stand in checkpoints."""
+    """The position of a run in its training; checkpoints contain these fields."""
 
     stage: Literal["encoder", "probe"] = "encoder"  # training of the encoder, then of the probe
     epoch: int = 0  # from 0, of the stage or of the probe's repeat
-    batch: int = 0  # how many of the epoch's are done
+    batch: int = 0  # number of the epoch's batches that are done
     repeat: int = 0  # of the probe, from 0
 
     def __str__(self) -> str:
         return f"{self.stage} epoch {self.epoch + 1}"
 
 
-# What a forward pass costs of a step.
+# Cost of a forward pass, as a share of a step's.
 _FORWARD = 0.45
 
 
 @dataclass(frozen=True)
 class Work:
-    """Work in images of stage 1: of the encoder's training, and of all that follows it."""
+    """The work of a run in units of one image in stage 1: the encoder's training, and all that follows."""
 
     encoder: float
     probe: float
@@ -83,8 +83,8 @@ class Work:
         held_out = images * data.validation_fraction
         training = images - held_out
         passes = config.probe.epochs * config.probe.repeats if config.probe.features == "augmented" else 1
-        # A step of stage 1 sees two views, and so does the look at the final weights, forward only. The probe
-        # and the tests see one view.
+        # A step of stage 1 uses two views, and so do the final diagnostics, forward only. The probe and the
+        # tests use one view.
         single = training * passes + held_out + test
         return cls(training * config.training.epochs, (training + single / 2) * _FORWARD)
 
@@ -97,7 +97,7 @@ def _at_most(images: int, per_class: int | None, classes: int) -> float:
     return float(images if per_class is None else min(images, per_class * classes))
 
 
-# Of a run's work: before so much is done nothing can be said of the rest.
+# Smallest share of a run's work from which the time of the rest is estimated.
 _LEAST = 0.02
 
 
@@ -130,9 +130,9 @@ class TrainingRun:
     """A run in progress.
 
     Attributes:
-        seed: the study's name for it; the config's by default.
+        seed: the run's seed in its study; by default the config's.
         threads: CPU threads, the same through every resume.
-        sums: of the epoch so far.
+        sums: sums over the epoch so far.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class TrainingRun:
         self.dataset = dataset
         self.folder = folder
         self._parent = parent_of(config, folder.path.parent)
-        self.threads = folder.begin(config.runtime.threads or self._usual_threads())
+        self.threads = folder.begin(config.runtime.threads or self._default_threads())
         device = dataset.train.images.device
         seed_of_weights = init_seed(config.seeds.stream("init"))
         vit = drawn_from(seed_of_weights, lambda: model_of(config, len(dataset.classes), given))
@@ -164,17 +164,17 @@ class TrainingRun:
         self._probe: Probe | None = None
         self._finished_probes: dict[str, Tensor] = {}
         self._written = time.monotonic()
-        # When it was last started, and the share of its work that was done then.
+        # The time of the last start, and the share of the work that was done then.
         self._start, self._done_before = time.monotonic(), 0.0
 
-    def _usual_threads(self) -> int:
-        """Return the parent's, if this run continues it: with others, the last bits would differ."""
+    def _default_threads(self) -> int:
+        """Return the parent's threads if this run continues it: with others, the last bits would differ."""
         if self._parent is None or self.config.training.init_from:
             return torch.get_num_threads()
         return int(self._parent.provenance()["threads"])
 
     def heartbeat(self) -> Heartbeat:
-        """Report how far and how fast it is."""
+        """Return the progress and the speed of the run."""
         done, stage, epoch = self._done, self._stage, self.position.epoch + 1
         where = f"{self.position.stage}, epoch {min(epoch, stage.epochs)} of {stage.epochs}"
         spent, gained = time.monotonic() - self._start, done - self._done_before
@@ -214,7 +214,7 @@ class TrainingRun:
         )
 
     def _positives(self, split: Split) -> Tensor | None:
-        """Return `(N,)` codes, equal for positives of each other; None if the labels are the codes."""
+        """Return `(N,)` codes that are equal for positive pairs; None if the labels are the codes."""
         by_class = self.config.objective.positives == "class"
         if by_class or self.config.training.rule == "cross_entropy":
             return None
@@ -235,7 +235,7 @@ class TrainingRun:
         return {title: self._history.last(name) for title, name in shown.items()}
 
     def end_encoder(self, optimiser: dict[str, Tensor]) -> None:
-        """Begin stage 2 with the chosen weights, without the optimizers, whose state is kept if asked for."""
+        """Begin stage 2 with the selected weights; the optimizers' state is stored if the model is kept."""
         if self.config.runtime.keep_model:
             self.folder.write(TRAINING, _packed(self.folder.key, *self._everything(optimiser)))
         if self.config.training.select == "best_val_loss":
@@ -317,7 +317,7 @@ class TrainingRun:
             }
             save_model(self.folder, self.model.vit, probes, self.dataset)
         else:
-            self.folder.drop(TRAINING)  # of an attempt that was to keep it
+            self.folder.drop(TRAINING)  # left by an attempt with keep_model
         facts = {
             **(gpu() if device == "cuda" else {}),
             "device": device,
@@ -333,7 +333,7 @@ class TrainingRun:
     def close(self, error: Exception | None = None) -> None:
         """Record a failure, and free what only the run needed."""
         if isinstance(error, RunFailedError):
-            with suppress(SeedspreadError):  # the folder is another's now, or full: the error is still raised
+            with suppress(SeedspreadError):  # another worker may own the folder; the error is raised anyway
                 self.folder.fail(Failure.of(error))
         self._features.forget()
 
@@ -361,7 +361,7 @@ class TrainingRun:
         return {"position": asdict(self.position), "best_loss": self._best_loss}, tensors
 
     def restore(self) -> dict[str, Tensor]:
-        """Go back to the newest checkpoint, or to where the run that this one continues has ended, if any.
+        """Restore the newest checkpoint, or else the final state of the run that this one continues, if any.
 
         Return the trainer's part of it.
         """

@@ -1,4 +1,4 @@
-"""Stage 1 as it is defined, through autograd, by one of three rules; and the choice among all trainers."""
+"""The reference implementation of stage 1, through autograd, for all rules; the choice among the trainers."""
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from seedspread.cff.training.native.trainer import NativeTrainer
 
 
 class AutogradTrainer(Trainer):
-    """Trains one model, with an optimizer per layer (`layer_local`) or one for all."""
+    """A trainer through autograd, with an optimizer per layer (`layer_local`) or one for all."""
 
     features = FEATURES["plain"]
 
@@ -40,8 +40,8 @@ class AutogradTrainer(Trainer):
         if isinstance(vit, ViT):
             step(batch, number, sums, update)
             return
-        vit.train(update)  # measuring must not alter what layers of a user's own keep, such as running means
-        # What they draw, such as dropout, is the same if the run is resumed.
+        vit.train(update)  # measuring must not alter the state of a user's own layers, such as running means
+        # Random numbers that they draw, such as dropout's, are the same if the run is resumed.
         drawn_from(step_seed(seed, self.epoch, number), lambda: step(batch, number, sums, update))
 
     def _layer_local(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:

@@ -1,8 +1,7 @@
-"""The kernel's shared library: compiled by the system's compiler when it is first needed, and kept.
+"""The kernel's shared library: compiled by the system's compiler when it is first needed, and cached.
 
-It lies in the user's cache under a name that stands for the sources, the compiler, its environment, the flags
-and the CPU: a library that is there was compiled for a CPU of this kind by this compiler, and gives the same
-bits. Needs no torch.
+Its name in the user's cache is a hash of the sources, the compiler, its environment, the flags and the CPU: a
+cached library was compiled for a CPU of this kind by this compiler, and gives the same bits. Needs no torch.
 """
 
 import ctypes
@@ -27,7 +26,7 @@ from seedspread.runs.folder import processor
 if sys.platform != "win32":
     import fcntl
 
-# For the CPU at hand; on ARM compilers call that otherwise.
+# The flag that selects this machine's CPU, which has another name on ARM.
 _THIS_CPU = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
 FLAGS = (
     "-std=c++17", "-O3", _THIS_CPU, "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
@@ -36,14 +35,14 @@ FLAGS = (
 _COMPILERS = ("c++", "g++", "clang++")
 _SOURCES = ("products.cpp", "layer.cpp", "loss.cpp")
 _HEADERS = ("products.h",)
-# What compilers, linkers and their wrappers read beside their arguments.
+# Environment variables that compilers, linkers and their wrappers read; below, prefixes of more.
 _ENVIRONMENT = (
     "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "LD_LIBRARY_PATH",
     "LD_PRELOAD", "LD_RUN_PATH", "DEPENDENCIES_OUTPUT", "SOURCE_DATE_EPOCH", "CXX", "CXXFLAGS", "CPPFLAGS",
     "LDFLAGS", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET", "DYLD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES",
 )  # fmt: skip
 _PREFIXES = ("GCC_", "CLANG_", "CCC_", "CCACHE_")
-_SECONDS = 3600  # six on a quiet machine
+_SECONDS = 3600  # time limit of a compilation, which takes six seconds on a quiet machine
 
 
 class NativeError(SeedspreadError):
@@ -52,10 +51,10 @@ class NativeError(SeedspreadError):
 
 @dataclass(frozen=True)
 class Built:
-    path: Path  # of the shared library
-    compiler: str  # what it says of itself
-    flags: str  # with which it was called
-    cpu: str  # for which it was compiled
+    path: Path  # the shared library
+    compiler: str  # first line of the compiler's `--version`
+    flags: str  # the compiler's arguments
+    cpu: str  # the CPU for which it was compiled
 
     def facts(self) -> dict[str, str]:
         """Return the part of a run's provenance that decides its bits."""
@@ -64,21 +63,21 @@ class Built:
 
 @cache
 def build() -> Built:
-    """Return the kernel for this machine, compiling it unless that was done before."""
+    """Return the kernel for this machine, compiling it unless it is cached."""
     compiler = _compiler()
     folder = _folder()
-    path = folder / f"{_name(compiler)}.so"
-    found = _read(path)
-    if found is None:
+    path = folder / f"{_library_name(compiler)}.so"
+    built = _cached(path)
+    if built is None:
         try:
-            with _alone(path.with_suffix(".lock")):
-                found = _read(path) or _compile(compiler, path)
+            with _locked(path.with_suffix(".lock")):
+                built = _cached(path) or _compile(compiler, path)
         except OSError as error:
             raise NativeError(
                 f"{folder} cannot be written ({error.strerror}): name a folder of yours in XDG_CACHE_HOME"
             ) from None
     _check_that_it_loads(path)
-    return found
+    return built
 
 
 def require_bf16() -> None:
@@ -108,15 +107,15 @@ def _compiler() -> Path:
     asked = os.environ.get("CXX")
     for name in (asked,) if asked else _COMPILERS:
         if found := shutil.which(name):
-            # Some are one program under several names (clang, ccache), and do what they are called by.
+            # Some are one program with several names (clang, ccache), whose behavior depends on the name.
             called, itself = Path(found).absolute(), Path(found).resolve()
             return itself if "++" in itself.name else called
     missing = f"CXX names {asked}, which is not there" if asked else "there is no C++ compiler"
     raise NativeError(f"{missing}: install g++ or clang, or train with implementation = fast")
 
 
-def _name(compiler: Path) -> str:
-    """Hash all that the bits depend on; asking the compiler itself would take time at every start."""
+def _library_name(compiler: Path) -> str:
+    """Hash everything that the bits depend on; running the compiler would take time at every start."""
     tools = [compiler, *(Path(found) for name in ("as", "ld") if (found := shutil.which(name)))]
     read = {n: v for n, v in os.environ.items() if n in _ENVIRONMENT or n.startswith(_PREFIXES)}
     parts = [(Path(__file__).parent / name).read_bytes() for name in (*_SOURCES, *_HEADERS)]
@@ -127,7 +126,7 @@ def _name(compiler: Path) -> str:
 
 
 def _folder() -> Path:
-    """Return the user's cache; others may not write there, since its content is executed."""
+    """Return the cache folder; raise if others may write there, since its content is executed."""
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:  # a user without a home, as in some containers
@@ -160,15 +159,15 @@ def _is_mine(about: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
 
 
 def _is_open(about: os.stat_result) -> bool:
-    """Return whether someone beside the user and root can rename what is in a folder."""
-    if about.st_mode & stat.S_ISVTX:  # as in /tmp: only what is one's own
+    """Return whether someone other than the user and root can rename what is in a folder."""
+    if about.st_mode & stat.S_ISVTX:  # as in /tmp: users can rename only their own files
         return False
     foreign_group = about.st_gid not in (0, os.getuid())  # a user's own group has the user's number
     return bool(about.st_mode & stat.S_IWOTH or (about.st_mode & stat.S_IWGRP and foreign_group))
 
 
-def _read(path: Path) -> Built | None:
-    """Return a library that is present and whole, with what is known of it."""
+def _cached(path: Path) -> Built | None:
+    """Return a cached library with its description; None if it is absent or damaged."""
     note = path.with_suffix(".json")
     try:
         if not (_is_mine(path.lstat(), stat.S_ISREG) and _is_mine(note.lstat(), stat.S_ISREG)):
@@ -225,7 +224,7 @@ def _cannot_compile(compiler: Path, why: str) -> NativeError:
 
 
 def _check_that_it_loads(path: Path) -> None:
-    """Load it: some file systems allow no execution, and compilers can be incomplete."""
+    """Load the library: some file systems allow no execution, and compilers can be incomplete."""
     try:
         ctypes.CDLL(str(path))
     except OSError as error:
@@ -236,11 +235,11 @@ def _check_that_it_loads(path: Path) -> None:
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Let one process in at a time: workers that start together compile once."""
+def _locked(lock: Path) -> Iterator[None]:
+    """Hold a lock, so that workers that start together compile once."""
     descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        with suppress(OSError):  # where there are no locks each compiles for itself
+        with suppress(OSError):  # without locks, each worker compiles for itself
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:

@@ -1,6 +1,6 @@
 """Stage 1 by the native kernel; `trainers.py` is the definition.
 
-`layer.cpp` and `loss.cpp` say what each function computes. All tensors are float32 on the CPU and contiguous.
+`layer.cpp` and `loss.cpp` document each function. All tensors are float32 on the CPU and contiguous.
 """
 
 import ctypes
@@ -62,18 +62,18 @@ def _contiguous(tensor: Tensor) -> Tensor:
 
 
 def _empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Allocate a tensor, whatever torch's defaults are in the program around."""
+    """Allocate a tensor on the CPU, whatever torch's defaults are in the calling program."""
     return torch.empty(shape, dtype=dtype, device="cpu")
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer's parameters, in the order of the module's own, and how it is computed."""
+    """A layer's parameters, in the order of the module's own, and settings of its computation."""
 
     parameters: Sequence[Tensor]  # float32, contiguous; the first layer's begin with the embedding's three
     model: ModelConfig  # their shapes
-    embeds: bool  # whether it is the first layer, into which images come
-    threads: int  # of the kernel; the bits do not depend on them
+    embeds: bool  # whether it is the first layer, whose input is images
+    threads: int  # number of the kernel's threads, on which the bits do not depend
     bf16: bool = False  # whether products are in bf16, summed in float32
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class Layer:
                 )
 
     def forward(self, x: Tensor, *, output: bool, save: bool) -> "Passed":
-        """Pass images `(B, C, H, W)` or tokens `(B, T, d)`; `save` what `backward` would work out again."""
+        """Pass images `(B, C, H, W)` or tokens `(B, T, d)`; `save` what `backward` would recompute."""
         x = _contiguous(x)
         count, tokens, dim = len(x), self.model.tokens, self.model.dim
         shape = self._shape(count)
@@ -103,7 +103,7 @@ class Layer:
         return passed
 
     def backward(self, passed: "Passed", grad_pooled: Tensor, gradients: Sequence[Tensor]) -> None:
-        """Overwrite the parameters' gradients, from that by the pooled features, `(B, d)`."""
+        """Overwrite the parameters' gradients, given that of the pooled features, `(B, d)`."""
         grad_pooled = _contiguous(grad_pooled)
         _call(
             "seedspread_backward",
@@ -128,16 +128,16 @@ class Layer:
 
 @dataclass(frozen=True)
 class Passed:
-    input: Tensor  # what came in
-    pooled: Tensor  # `(B, d)`, the mean over tokens of what came out
+    input: Tensor  # the layer's input
+    pooled: Tensor  # `(B, d)`, the mean over tokens of the layer's output
     output: Tensor | None  # `(B, T, d)`, or None if it was not wanted
-    saved: Tensor | None  # for the way back, or None
+    saved: Tensor | None  # for the backward pass, or None
 
 
 @dataclass(frozen=True)
 class NativeLoss:
-    loss: Tensor  # a scalar; not a number where no anchor has a positive
-    gradient: Tensor | None  # `(N, d)` by the features, or None if it was not wanted
+    loss: Tensor  # a scalar; NaN if no anchor has a positive
+    gradient: Tensor | None  # `(N, d)` with respect to the features, or None if it was not wanted
     saturated: Tensor  # a scalar int64, ordered positive pairs with s + m > 1
     histogram: Tensor  # `(2000,)` int64, positive pairs by similarity, as in `PairStatistics`
 
@@ -154,7 +154,7 @@ class NativeLoss:
         kind = NATIVE_MARGINS.index(spec.margin_type)
         direct, summed = spec.stability == "direct", spec.reduction == "sum"
         own = _Spec(n, dim, kind, direct, summed, spec.margin, spec.margin_sharpness, spec.temperature)
-        found = cls(
+        result = cls(
             loss=_empty(),
             gradient=_empty(n, dim) if gradient else None,
             saturated=_empty(dtype=torch.int64),
@@ -162,10 +162,10 @@ class NativeLoss:
         )
         _call(
             "seedspread_loss",
-            ctypes.byref(own), _pointer(features), _pointer(labels), _pointer(found.loss),
-            _pointer(found.gradient), _pointer(found.saturated), _pointer(found.histogram), c_int(threads),
+            ctypes.byref(own), _pointer(features), _pointer(labels), _pointer(result.loss),
+            _pointer(result.gradient), _pointer(result.saturated), _pointer(result.histogram), c_int(threads),
         )  # fmt: skip
-        return found
+        return result
 
 
 class NativeTrainer(KernelTrainer):
@@ -177,7 +177,7 @@ class NativeTrainer(KernelTrainer):
 
     @classmethod
     def prepare(cls, config: RunConfig) -> None:
-        """Build the kernel, for a run that it can train."""
+        """Build the kernel; raise if it cannot train the run."""
         if why := cls.features.why_not(config):
             raise ConfigError(why)
         build()
@@ -196,17 +196,17 @@ class NativeTrainer(KernelTrainer):
             last = number_of + 1 == len(self._layers)
             passed = layer.forward(x, output=not last, save=saves)
             spec = self.model.losses[number_of].spec
-            found = NativeLoss.of(passed.pooled, batch.labels, spec, layer.threads)
+            loss = NativeLoss.of(passed.pooled, batch.labels, spec, layer.threads)
             gradients = [torch.empty_like(p) for p in self._parameters[number_of]]
-            if found.gradient is not None:
-                layer.backward(passed, found.gradient, gradients)
+            if loss.gradient is not None:
+                layer.backward(passed, loss.gradient, gradients)
             for parameter, gradient in zip(self._parameters[number_of], gradients, strict=True):
                 parameter.grad = gradient
             norms = torch.stack(torch._foreach_norm(gradients))
             norm = torch.linalg.vector_norm(norms)
             block_norm = norm if number_of else torch.linalg.vector_norm(norms[EMBEDDING_PARAMETERS:])
-            both, rate = (norm, block_norm), found.saturated / pairs
-            sums.add_layer(number_of, number, found.loss, both, rate, found.histogram)
+            both, rate = (norm, block_norm), loss.saturated / pairs
+            sums.add_layer(number_of, number, loss.loss, both, rate, loss.histogram)
             x = x if passed.output is None else passed.output
         if update:
             self._update()
@@ -239,7 +239,7 @@ class NativeTrainer(KernelTrainer):
 
 
 def layers_of(model: LayerwiseModel) -> list[Layer]:
-    """Wrap the layers for the kernel; they see every later change of the parameters."""
+    """Wrap the layers for the kernel; the parameters share memory with the model's."""
     return [
         Layer(
             [p.data for p in layer.parameters()],
