@@ -1,13 +1,13 @@
 // A layer of the Vision Transformer on a CPU, forward and backward, for training layer by layer.
 //
-// The same functions as ../fast.py, which says how they follow from ../../model.py: layer norms folded
-// into the map behind them, the last map differentiated on the mean over tokens, no gradient brought back to
-// a layer's input. What is gained here is memory: a few images at a time go through the whole layer and stay
-// in cache, nothing is permuted, and attention's P is made again for the way back.
+// The functions are those of ../fast.py, which explains how they follow from ../../model.py: layer norms are folded
+// into the map behind them, the last map is differentiated on the mean over tokens, and a layer's input gets no
+// gradient. The gain is in memory traffic: a few images at a time go through the whole layer and stay in cache,
+// nothing is permuted, and attention's P is recomputed in the backward pass.
 //
-// Per image T tokens of width d; a group of images has N = images * T rows. Images are dealt out in chunks that
-// follow from their number alone; each chunk has gradients of its own, and they are added in order: the bits do
-// not depend on the number of threads.
+// An image has T tokens of width d; a group of images has N = images * T rows. Images are divided into chunks that
+// depend on their number alone; each chunk has its own gradients, which are added in order: the bits do not depend on
+// the number of threads.
 
 #include "products.h"
 
@@ -45,7 +45,7 @@ struct Shape {
     Index width() const { return dim / heads; }
     Index pixels() const { return channels * patch * patch; }
     Index input() const { return embeds ? tokens * pixels() : tokens * dim; }
-    // Numbers kept of a token's queries, keys and values: words in bf16, where only products read them.
+    // Numbers kept of a token's queries, keys and values: words if in bf16, since only products read them.
     Index attended() const { return 3 * (bf16 ? heads * words_of(width()) : dim); }
     Index saved() const { return tokens * (attended() + 4 * dim + 1) + hidden(); }
 };
@@ -64,7 +64,7 @@ struct Parameters {
     }
 };
 
-// What a group's way back needs of its way there; a part per image of the memory that the caller keeps.
+// Values of a group's forward pass that its backward pass needs; a part per image of memory that the caller owns.
 struct Saved {
     float *qkv, *mixed, *normed, *slope, *deviation, *means;
 
@@ -169,7 +169,7 @@ float total(Index n, F of) {
     return all;
 }
 
-// (n, dim) -> mean 0 and variance 1; says 1 / standard deviation where that is asked for.
+// (n, dim) -> mean 0 and variance 1; writes 1 / standard deviation to `deviation` unless that is null.
 void layer_norm(Index rows, Index dim, const float* x, float* normed, float* deviation) {
     for (Index row = 0; row < rows; row++, x += dim, normed += dim) {
         float mean = total(dim, [&](auto at) { return at(x); }) / dim;
@@ -183,7 +183,7 @@ void layer_norm(Index rows, Index dim, const float* x, float* normed, float* dev
     }
 }
 
-// grad (n, dim) by the normalised rows -> by the rows before; adds `more`, (n, dim) or one row per `every`.
+// Gradient (n, dim) of the normalized rows -> that of the rows before; adds `more`, (n, dim) or one row per `every`.
 void layer_norm_back(Index rows, Index dim, const float* normed, const float* deviation, const float* grad,
                      const float* more, Index every, float* out) {
     for (Index row = 0; row < rows; row++, normed += dim, grad += dim, out += dim) {
@@ -258,14 +258,14 @@ Left in_words(Index m, Index depth, Left left, float* words) {
     return {words, 1, m};
 }
 
-// By a weight, which was packed in the layer's format.
+// Multiplies by a weight, which is packed in the layer's format.
 void multiply(Index m, Index n, Index depth, Left left, const Packed& weight, Start start, Out out, Scratch& scratch) {
     if (!scratch.bf16) return product(m, n, depth, left, weight.right(), start, out);
     left = in_words(m, depth, left, scratch.left_words.data());
     product_bf16(m, n, words_of(depth), left, weight.right(), start, out);
 }
 
-// By a matrix (depth, n) as it lies, `row` apart.
+// Multiplies by an unpacked matrix (depth, n), rows `row` apart.
 void multiply(Index m, Index n, Index depth, Left left, const float* right, Index row, Start start, Out out,
               Scratch& scratch) {
     if (!scratch.bf16) return product(m, n, depth, left, plain(right, row), start, out);
@@ -274,10 +274,9 @@ void multiply(Index m, Index n, Index depth, Left left, const float* right, Inde
     product_bf16(m, n, words_of(depth), left, plain(scratch.right_words.data(), n), start, out);
 }
 
-// The right factors of what follows are queries, keys, values or a gradient of one head: in bf16, words of neighbors in
-// a row.
+// The right factors below are queries, keys, values or a gradient of one head: in bf16, words of neighbors in a row.
 
-// By a matrix (depth, n) inside a wider one.
+// Multiplies by a matrix (depth, n) inside a wider one.
 void multiply_part(Index m, Index n, Index depth, Left left, const float* right, Index row, Out out, Scratch& scratch) {
     if (scratch.bf16) {
         left = in_words(m, depth, left, scratch.left_words.data());
@@ -289,8 +288,8 @@ void multiply_part(Index m, Index n, Index depth, Left left, const float* right,
     product(m, n, depth, left, plain(scratch.values.data(), padded), {}, out);
 }
 
-// The transpose of a left factor (depth, m) by a thin matrix (depth, n), `row` apart. Its rows would fill half a vector,
-// so out is computed as its transpose, of the same sums.
+// Multiplies the transpose of a left factor (depth, m) by a thin matrix (depth, n), rows `row` apart. Its rows would
+// fill half a vector, so out is computed as its transpose, from the same sums.
 void multiply_thin(Index m, Index n, Index depth, const float* left, Index length, const float* right, Index row,
                    Out out, Scratch& scratch) {
     if (scratch.bf16 || n > WIDTH / 2)
@@ -299,7 +298,7 @@ void multiply_thin(Index m, Index n, Index depth, const float* left, Index lengt
     transpose(n, m, scratch.values.data(), length, out.at, out.row);
 }
 
-// (m, depth) by the transpose of (n, depth), both `row` apart; filled up to whole vectors of columns.
+// Multiplies (m, depth) by the transpose of (n, depth), rows `row` and `right_row` apart; out has whole vectors.
 void multiply_turned(Index m, Index n, Index depth, const float* left, const float* right, Index row, Index right_row,
                      Out out, Scratch& scratch) {
     Index length = round_up(n, WIDTH), numbers = scratch.bf16 ? words_of(depth) : depth;
@@ -308,7 +307,7 @@ void multiply_turned(Index m, Index n, Index depth, const float* left, const flo
     (scratch.bf16 ? product_bf16 : product)(m, length, numbers, {left, row, 1}, plain(turned, length), {}, out);
 }
 
-// -------------------------------------------------------------------------------------- the way there
+// ------------------------------------------------------------------------------------- forward pass
 
 // Images (C, H, W) -> (T, C p p), patches row by row.
 void cut(const Shape& s, const float* image, float* patches) {
@@ -354,7 +353,7 @@ void attend(const Shape& s, const Head& head, Scratch& scratch) {
     softmax(s.tokens, length, scratch.p.data());
 }
 
-// Of a group of images: mixed (N, d).
+// Attention of a group of images: mixed (N, d).
 void attention(const Shape& s, const float* qkv, Index images, float* mixed, Scratch& scratch) {
     Index w = s.width(), length = round_up(s.tokens, WIDTH);
     for (Index i = 0; i < images; i++, mixed += s.tokens * s.dim)
@@ -366,7 +365,7 @@ void attention(const Shape& s, const float* qkv, Index images, float* mixed, Scr
         }
 }
 
-// GELU of (images * T, 2d) in place; its slopes, and its means over tokens.
+// GELU of (images * T, 2d) in place; saves its slopes, and its means over tokens.
 void activate(const Shape& s, Index images, float* hidden, const Saved& saved) {
     Index columns = s.hidden(), size = s.tokens * columns;
     float share = 1.0f / s.tokens;
@@ -411,9 +410,9 @@ void forward(const Layer& layer, const float* input, Index images, const Saved& 
         multiply(n, d, h, {hidden, h, 1}, layer.down_there, {attended, d, layer.own.down_bias}, {output, d}, scratch);
 }
 
-// ---------------------------------------------------------------------------------------- the way back
+// ------------------------------------------------------------------------------------ backward pass
 
-// Gradients by the folded weights, (in, out) each, in one piece of memory.
+// Gradients of the folded weights, (in, out) each, in one piece of memory.
 struct Gradients {
     float *qkv, *qkv_bias, *proj, *proj_bias, *up, *up_bias, *down, *down_bias;
     float *position = nullptr, *patch = nullptr, *patch_bias = nullptr;
@@ -463,7 +462,7 @@ void attention_back(const Shape& s, const Head& head, const float* o, const floa
     multiply_part(n, w, n, {grad_p, length, 1}, head.q, head.row, {grad_k, 3 * d}, scratch);
 }
 
-// From the gradient by the tokens (N, d) to those of the embedding; uses the former up.
+// From the gradient of the tokens (N, d) to those of the embedding; overwrites the former.
 void embed_back(const Shape& s, Index images, Scratch& scratch, Gradients& sums) {
     Index n = images * s.tokens, size = s.tokens * s.dim;
     float* grad = scratch.grad_tokens.data();
@@ -473,7 +472,7 @@ void embed_back(const Shape& s, Index images, Scratch& scratch, Gradients& sums)
     add_gradient(n, s.pixels(), s.dim, scratch.patches.data(), grad, sums.patch, sums.patch_bias, scratch);
 }
 
-// A group's gradients, from that by its pooled features (images, d).
+// A group's gradients, given that of its pooled features (images, d).
 void backward(const Layer& layer, const float* input, Index images, const Saved& saved, const float* grad_pooled,
               Scratch& scratch, Gradients& sums) {
     const Shape& s = layer.shape;
@@ -508,7 +507,7 @@ void backward(const Layer& layer, const float* input, Index images, const Saved&
     embed_back(s, images, scratch, sums);
 }
 
-// From the gradients by a folded map to those by the map and by the norm in front of it.
+// From the gradients of a folded map to those of the map and of the norm in front of it.
 void unfold(Index out, Index in, Index scaled, float scale, const float* by_weight, const float* by_bias,
             const float* w, const float* g, const float* b, float* grad_w, float* grad_c, float* grad_g,
             float* grad_b) {
@@ -547,7 +546,7 @@ void unfold_all(const Layer& layer, const Gradients& sums, const Parameters<floa
 // ----------------------------------------------------------------------------------------- in parallel
 
 constexpr Index CHUNKS = 16;       // parts of a batch, whatever the number of threads
-constexpr Index GROUP_ROWS = 128;  // about so many tokens go through a layer at a time
+constexpr Index GROUP_ROWS = 128;  // about the number of tokens that go through a layer at a time
 
 Index chunks(const Shape& s) { return std::min(CHUNKS, s.images); }
 Index group_images(const Shape& s) { return std::max<Index>(1, GROUP_ROWS / s.tokens); }
@@ -568,7 +567,7 @@ extern "C" {
 // Whether this CPU can multiply in bf16.
 int seedspread_has_bf16() { return HAS_BF16; }
 
-// Numbers that a backward pass needs of each image.
+// The number of floats that a backward pass needs of each image.
 Index seedspread_saved(const Shape* shape) { return shape->saved(); }
 
 // input (images, C, H, W) or (images, T, d) -> pooled (images, d), output (images, T, d) unless null, and
@@ -591,8 +590,8 @@ int seedspread_forward(const Shape* shape, const float* const* parameters, const
     return 1;
 }
 
-// From grad_pooled (images, d) to the gradients of the parameters, which are overwritten. Where `saved` is null
-// the way there is gone again.
+// From grad_pooled (images, d) to the gradients of the parameters, which are overwritten. If `saved` is null, the
+// forward pass is repeated.
 int seedspread_backward(const Shape* shape, const float* const* parameters, const float* input, float* saved,
                         const float* grad_pooled, float* const* gradients, int threads) try {
     const Shape& s = *shape;

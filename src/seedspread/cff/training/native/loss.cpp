@@ -1,8 +1,8 @@
-// The supervised contrastive loss of a batch and its gradient, as ../../objective/fast.py defines them.
+// The supervised contrastive loss of a batch and its gradient, as ../../loss.py defines them.
 //
-// Rows are sorted by label, so that an anchor's positives lie side by side. A first pass gives each anchor its
-// denominator, a second turns similarities, made again, into derivatives through both orders of a pair. Each
-// tile of anchors is worked out by one thread from beginning to end: the bits do not depend on their number.
+// Rows are sorted by label, so that an anchor's positives are adjacent. A first pass computes each anchor's
+// denominator, a second turns recomputed similarities into derivatives through both orders of a pair. Each tile
+// of anchors is computed by one thread from beginning to end: the bits do not depend on the number of threads.
 
 #include "products.h"
 
@@ -16,10 +16,10 @@ namespace {
 
 constexpr Index TILE = 2 * ROWS;  // anchors at a time
 constexpr Index DEPTH = 64;       // numbers that are summed one by one
-constexpr Index BINS = 2000;      // of similarity, over [-1, 1]
-constexpr float SELF = -1e30f;    // the logit of an anchor with itself: its exponential is nothing
+constexpr Index BINS = 2000;      // bins of similarity, over [-1, 1]
+constexpr float SELF = -1e30f;    // the logit of an anchor with itself: its exponential is 0
 
-// As in ../../objective/margins.py.
+// As in ../../margins.py, numbered as NATIVE_MARGINS in ../../implementations.py.
 enum Kind : Index { NONE = 0, CLAMP = 1, SOFT_CLAMP = 2, SHIFT = 3 };
 
 struct Spec {
@@ -45,11 +45,11 @@ Moved moved(const Spec& spec, float s) {
 
 // The batch in the order of its labels.
 struct Batch {
-    Index n, dim, columns;                // columns: n, filled up to whole vectors
-    std::vector<Index> order, first, end;  // of anchor u: which row it is; its class lies in [first, end)
-    std::vector<float> z, length;         // (n, d) unit vectors, and how long they were
+    Index n, dim, columns;                // columns: n, padded to whole vectors
+    std::vector<Index> order, first, end;  // of anchor u: its row in the batch; its class is in [first, end)
+    std::vector<float> z, length;         // (n, d) unit vectors, and their lengths before scaling
     Packed turned;                        // (d, n)
-    Index anchors = 0;                    // that have a positive
+    Index anchors = 0;                    // number of anchors that have a positive
 
     Batch(const Spec& spec, const float* features, const std::int64_t* labels)
         : n(spec.n), dim(spec.dim), columns(round_up(n, WIDTH)), order(n), first(n), end(n), z(n * dim + PANEL),
@@ -81,10 +81,10 @@ struct Batch {
     }
 };
 
-// What the first pass leaves of each anchor.
+// Results of the first pass for each anchor.
 struct Anchors {
     std::vector<float> top, scale, pull, loss;  // its largest logit; w / sum exp(logit - top); w / |P|
-    std::vector<float> residual;                // of w (1 - sum p), in direct mode, and where it goes
+    std::vector<float> residual;                // of w (1 - sum p), in direct mode, and the index that gets it
     std::vector<Index> top_at;
 
     explicit Anchors(Index columns)
@@ -110,8 +110,8 @@ void similarities(const Batch& batch, Index begin, Index rows, float* s) {
             {s, batch.columns});
 }
 
-// A row of similarities -> logits, measured from the largest there can be, which keeps the digits of those near
-// it; slopes of its positives, from batch.first[u] on, unless null.
+// A row of similarities -> logits, relative to the largest possible one, which keeps the digits of logits near it;
+// slopes of its positives, from batch.first[u] on, unless null.
 void to_logits(const Spec& spec, const Batch& batch, Index u, float* s, float* slopes) {
     for (Index v = batch.first[u]; v < batch.end[u]; v++) {
         Moved to = moved(spec, s[v]);
@@ -147,7 +147,7 @@ void first_pass(const Spec& spec, const Batch& batch, Index u, float* s, Anchors
     all.top_at[u] = std::max_element(s, s + batch.n) - s;
 }
 
-// A row of similarities -> derivatives by them, through (u, v) and (v, u), times n tau.
+// A row of similarities -> derivatives with respect to them, through (u, v) and (v, u), times n tau.
 void second_pass(const Spec& spec, const Batch& batch, Index u, float* s, float* slopes, const Anchors& all) {
     to_logits(spec, batch, u, s, slopes);
     for (Index v = 0; v < batch.columns; v += WIDTH) {
@@ -164,7 +164,7 @@ void second_pass(const Spec& spec, const Batch& batch, Index u, float* s, float*
     s[u] = 0;
 }
 
-// From the derivative by the unit vector to that by the row; a zero row has none.
+// From the derivative with respect to the unit vector to that with respect to the row; 0 for a zero row.
 void through_norm(const Batch& batch, Index u, const float* grad, float* out) {
     const float* z = &batch.z[u * batch.dim];
     float along = 0, by = batch.length[u] == 0 ? 0 : 1 / batch.length[u];
@@ -187,8 +187,8 @@ void each_tile(const Batch& batch, int threads, Act act) {
 
 extern "C" {
 
-// features (n, d), labels (n) -> the loss, its gradient (n, d) unless null, how many ordered positive pairs have
-// s + m > 1, and all of them by similarity (2000). Where no anchor has a positive the loss is not a number.
+// features (n, d), labels (n) -> the loss, its gradient (n, d) unless null, the number of ordered positive pairs with
+// s + m > 1, and the histogram of all of them by similarity (2000). If no anchor has a positive, the loss is NaN.
 // Returns 0, or 1 if memory ran out.
 int seedspread_loss(const Spec* spec, const float* features, const std::int64_t* labels, float* loss,
                     float* gradient, std::int64_t* saturated, std::int64_t* histogram, int threads) try {

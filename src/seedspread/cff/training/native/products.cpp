@@ -11,7 +11,7 @@
 namespace seedspread {
 namespace {
 
-// How a number of the left factor and a vector of the right one are added to a sum.
+// Adds the product of a number of the left factor and a vector of the right one to a sum.
 struct Singles {
     template <class V>
     static V add(V sum, float left, V right) {
@@ -29,7 +29,7 @@ struct Words {
     }
 };
 
-// The first lanes of a vector, by a mask: a copy of so many bytes would be a call.
+// A mask of the first lanes of a vector; copying that many bytes would be a function call.
 __mmask16 first(Index lanes) { return __mmask16((1u << std::clamp<Index>(lanes, 0, WIDTH)) - 1); }
 
 // Two vectors rounded to bf16, `low` first.
@@ -37,7 +37,7 @@ __m512i rounded(__m512 low, __m512 high) { return (__m512i)_mm512_cvtne2ps_pbh(h
 #endif
 
 // M rows and C vectors of columns, summed over k in order: an element's bits do not depend on the block. Whole blocks
-// have an end of their own: where columns may be missing, the compiler would keep the sums in memory.
+// are stored by code of their own: if columns may be missing, the compiler would keep the sums in memory.
 template <class Factors, class V, int M, int C>
 void block(Index depth, const Left& a, const float* b, Index step, const Start& start, const Out& out, int columns) {
     constexpr int lanes = sizeof(V) / sizeof(float);
@@ -53,7 +53,7 @@ void block(Index depth, const Left& a, const float* b, Index step, const Start& 
             for (int j = 0; j < C; j++) sum[i][j] = Factors::add(sum[i][j], left, right[j]);
         }
     }
-    // What it is added to comes last: rounding is then that of the sum of products.
+    // `start` is added last: rounding is then that of the sum of products.
     auto end = [&](auto wanted) {
 #pragma GCC unroll 4
         for (int j = 0; j < C; j++) {

@@ -63,7 +63,7 @@ void store(float* at, V v, int lanes) {
 
 inline Index round_up(Index n, Index to) { return (n + to - 1) / to * to; }
 
-// The larger one; b where one of them is not a number.
+// The larger one; b if one of them is NaN.
 inline Vector maximum(Vector a, Vector b) { return a > b ? a : b; }
 
 // Lanes of a and of b, numbered through both.
@@ -71,7 +71,7 @@ template <int... I, class V>
 V shuffled(V a, V b) {
 #if defined(__clang__) || __GNUC__ >= 12
     return __builtin_shufflevector(a, b, I...);
-#else  // what g++ had before
+#else  // in older g++
     decltype(a < b) lanes = {I...};
     return __builtin_shuffle(a, b, lanes);
 #endif
@@ -90,8 +90,7 @@ float sum_of(Vector v) {
     else return sum_of<BY / 2>(v);
 }
 
-// e^x to a unit or two in the last place; x is raised to where the result is still a normal number, and stays what
-// it is if it is none.
+// e^x to a unit or two in the last place; x is clamped from below so that the result is a normal number; NaN stays NaN.
 inline Vector exponential(Vector x) {
     x = maximum(Vector{} - 87.3f, x);
     constexpr float shift = 12582912.0f;  // adding it rounds to an integer, kept in the low bits
@@ -125,10 +124,10 @@ struct Right {
     Index panel, step;
 };
 
-// A matrix as it lies; up to PANEL numbers behind its last row are read and not used.
+// An unpacked matrix; up to PANEL numbers behind its last row are read and not used.
 inline Right plain(const float* at, Index columns) { return {at, PANEL, columns}; }
 
-// What a product is added to: nothing, a matrix, one row for all rows, or both.
+// The summand of a product: nothing, a matrix, one row for all rows, or both.
 struct Start {
     const float* matrix = nullptr;
     Index row = 0;
@@ -143,15 +142,15 @@ struct Out {
 // out = start + left right, of m rows and n columns.
 void product(Index m, Index n, Index depth, Left left, Right right, Start start, Out out);
 
-// Whether this CPU multiplies bf16; without it nothing below that says bf16 may be called.
+// Whether this CPU multiplies bf16; if not, no function of bf16 below may be called.
 #if defined(__AVX512BF16__) && defined(__AVX512VL__)
 constexpr bool HAS_BF16 = true;
 #else
 constexpr bool HAS_BF16 = false;
 #endif
 
-// The same of factors in bf16. A word, as long as a float, holds the numbers of k = 2 i (its low half) and 2 i + 1;
-// of an odd number of them the last is 0. `words` of them are summed, and strides count words.
+// The same for factors in bf16. A word, as long as a float, contains the numbers of k = 2 i (its low half) and 2 i + 1;
+// if their number is odd, the last one is 0. The sum is over `words` of them, and strides count words.
 void product_bf16(Index m, Index n, Index words, Left left, Right right, Start start, Out out);
 
 inline Index words_of(Index depth) { return (depth + 1) / 2; }
@@ -178,7 +177,7 @@ struct Packed {
             for (Index k = 0; k < depth; k++)
                 values[(j / PANEL * depth + k) * PANEL + j % PANEL] = at[k * row + j * column];
     }
-    // The same in words of bf16.
+    // The same weight in words of bf16.
     Packed in_bf16() const {
         Packed words;
         words.depth = words_of(depth);
@@ -192,8 +191,8 @@ struct Packed {
 
 // ----------------------------------------------------------------------------------------- in parallel
 
-// Calls work(next), on so many threads; each takes from next() the number of the next task, until `tasks`. With
-// fewer threads than wanted the same is done; an exception of any thread is thrown here, once all are through.
+// Calls work(next) on `threads` threads; each takes from next() the number of its next task, until `tasks`. The result
+// is the same if fewer threads can be started. If any thread throws, bad_alloc is thrown here once all have ended.
 template <class Work>
 void in_parallel(int threads, Index tasks, Work work) {
     std::atomic<Index> taken{0};
@@ -209,7 +208,7 @@ void in_parallel(int threads, Index tasks, Work work) {
     std::vector<std::thread> others;
     try {
         for (Index i = 1; i < std::min<Index>(threads, tasks); i++) others.emplace_back(guarded);
-    } catch (const std::exception&) {  // no more threads to be had
+    } catch (const std::exception&) {  // no more threads can be started
     }
     guarded();
     for (auto& other : others) other.join();
