@@ -35,6 +35,7 @@ SETTINGS: list[tuple[list[str], str]] = [
     (["objective.margin_type=subtract"], "e6b05dbf068113804667"),
     (["objective.margin_type=shift"], "13886e61ef8ed54157e2"),
     (["objective.margin_type='none'"], "f9191488e32c519a009c"),
+    (["margin_type=none"], "f9191488e32c519a009c"),
     (["training.rule=end_to_end"], "eb53fbc6fb7b314552b7"),
     (["training.rule=cross_entropy"], "008dbef7d6a260548a49"),
     (["runtime.precision=bf16"], "2635b4c2b8fefa712dbd"),

@@ -118,8 +118,9 @@ def _set(values: dict[str, Any], setting: str) -> None:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
             raise ConfigError(f"--set {setting}: {part} has no fields")
-    text = text.strip()  # a TOML value where it is one, else the text itself; `none` unsets
-    values[path[-1]] = None if text.lower() == "none" else toml_value(text)
+    text = text.strip()  # a TOML value if it is one, else the text itself; `none` unsets a field
+    unsets = text.lower() == "none" and path[-1] != "margin_type"  # which has a value of that name
+    values[path[-1]] = None if unsets else toml_value(text)
 
 
 def _path(field: str) -> list[str]:
