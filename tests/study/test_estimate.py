@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seedspread.cff.config import RunConfig
+from seedspread.cff.presets import check
 from seedspread.cff.training.run import seconds_of_run
 from seedspread.cff.training.state import Work
 from seedspread.runs.files import FORMAT
@@ -123,6 +124,12 @@ def test_the_work_of_a_run_grows_with_its_epochs_and_images() -> None:
     configs: list[RunConfig] = [small, twice]
     one, other = map(seconds_of_run, configs)
     assert other / one == pytest.approx(Work.of(twice).total / Work.of(small).total)
+
+
+def test_coarse_classes_limit_the_images_of_a_run() -> None:
+    data = {"name": "cifar100", "limit_per_class": 50, "test_limit_per_class": 10}
+    fine, coarse = (check({"data": data | {"labels": labels}}) for labels in ("fine", "coarse"))
+    assert Work.of(fine).total == pytest.approx(5 * Work.of(coarse).total)  # 100 classes, 20 classes
 
 
 def test_a_finished_run_records_its_time(tmp_path: Path) -> None:

@@ -126,7 +126,6 @@ def fast_loss(features: Tensor, pairs: Pairs, spec: LossSpec) -> FastLoss:
 
 
 def _tile_rows(n: int) -> list[slice]:
-    """Return the anchors of each tile."""
     size = max(1, min(n, _TILE_SIZE // n))
     return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
 

@@ -78,8 +78,9 @@ class Work:
     def of(cls, config: RunConfig) -> "Work":
         """Estimate the work of a run on the whole of its dataset."""
         data, info = config.data, dataset_info(config.data.name)
-        images = _at_most(info.train_size, data.limit_per_class, len(info.classes))
-        test = _at_most(info.test_size, data.test_limit_per_class, len(info.classes))
+        classes = len(info.coarse_classes if data.labels == "coarse" else info.classes)
+        images = _at_most(info.train_size, data.limit_per_class, classes)
+        test = _at_most(info.test_size, data.test_limit_per_class, classes)
         held_out = images * data.validation_fraction
         training = images - held_out
         passes = config.probe.epochs * config.probe.repeats if config.probe.features == "augmented" else 1
