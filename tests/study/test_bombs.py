@@ -163,7 +163,7 @@ def test_a_model_that_no_machine_holds_is_refused_by_its_size(tmp_path: Path) ->
 def test_a_study_of_many_shapes_is_estimated_from_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[int] = []
 
-    def measure(config: Any, _: int) -> float:
+    def measure(config: Any) -> float:
         measured.append(config.model.depth)
         return float(config.model.parameters * config.model.tokens)
 

@@ -305,16 +305,16 @@ _STEPS = 3
 _measured: dict[tuple[Any, ...], tuple[float, int]] = {}
 
 
-def seconds_of_run(config: RunConfig, threads: int = 1) -> float:
+def seconds_of_run(config: RunConfig) -> float:
     """Estimate a run's time from a measured step; each shape is measured once, up to `_MEASURED_SHAPES`.
 
     The others follow from the last one measured, since time is proportional to tokens times weights.
     """
     training = config.training  # a margin costs next to nothing
-    shape = (config.model, training.rule, config.objective.loss, training.batch_size, config.runtime, threads)
+    shape = (config.model, training.rule, config.objective.loss, training.batch_size, config.runtime)
     if shape not in _measured and len(_measured) < _MEASURED_SHAPES:
-        with cpu_threads(threads):
-            _measured[shape] = _seconds_per_image(config, threads), _size(config)
+        with cpu_threads(1):
+            _measured[shape] = _seconds_per_image(config), _size(config)
     seconds, size = _measured.get(shape, next(reversed(_measured.values())))
     return seconds * _size(config) / size * Work.of(config).total
 
@@ -323,8 +323,8 @@ def _size(config: RunConfig) -> int:
     return config.model.tokens * config.model.parameters
 
 
-def _seconds_per_image(config: RunConfig, threads: int) -> float:
-    """Measure a step; on a CPU the seconds are those of a core, whatever else the machine does meanwhile."""
+def _seconds_per_image(config: RunConfig) -> float:
+    """Measure a step of one thread; on a CPU in its CPU time, whatever else the machine does meanwhile."""
     device = device_of(config)
     images = min(config.training.batch_size, max(_IMAGES, _ENOUGH // _size(config)))
     classes = len(dataset_info(config.data.name).classes)
@@ -334,7 +334,7 @@ def _seconds_per_image(config: RunConfig, threads: int) -> float:
     labels = torch.arange(images).remainder(classes).repeat(model.views).to(device)
     batch = Batch(pixels, labels, torch.arange(images))
     trainer, sums = trainer_of(model), EpochSums.empty(config.model.depth, device)
-    clock = time.thread_time if device.type == "cpu" and threads == 1 else time.perf_counter
+    clock = time.thread_time if device.type == "cpu" else time.perf_counter
     times = []
     for _ in range(_STEPS):
         start = clock()
