@@ -66,10 +66,10 @@ def bare_step(trainer: AutogradTrainer, batch: Batch) -> None:
     """Take the same step as the trainer, without any diagnostic."""
     tokens = batch.images
     for layer, module in enumerate(trainer.model.vit.layers):
-        trainer.optimisers[layer].zero_grad()
+        trainer.optimizers[layer].zero_grad()
         output = module(tokens)
         trainer.model.losses[layer](output.mean(dim=1), batch.labels).backward()
-        trainer.optimisers[layer].step()
+        trainer.optimizers[layer].step()
         tokens = output.detach()
 
 

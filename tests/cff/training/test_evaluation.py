@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seedspread.cff.data.dataset import load
-from seedspread.cff.training.evaluation import Diagnostics, summarise
+from seedspread.cff.training.evaluation import Diagnostics, summarize
 
 from .tiny import tiny
 
@@ -36,7 +36,7 @@ def test_a_run_that_guesses_or_whose_features_are_alike_has_collapsed(
     history: Any = SimpleNamespace(last=lambda name: [1.0] * DEPTH)
     diagnostics = Diagnostics(torch.zeros(DEPTH, 2000), [0.5] * DEPTH, [1.0] * DEPTH, [0.5] * DEPTH)
     encoder: Any = SimpleNamespace(of=lambda split: features, model=SimpleNamespace(views=2))
-    result, kept = summarise(CONFIG, DATASET, "key", history, diagnostics, probes, encoder)
+    result, kept = summarize(CONFIG, DATASET, "key", history, diagnostics, probes, encoder)
     assert result.collapsed is collapsed
     assert (result.feature_similarity > 0.999) is similar
     assert result.test_accuracy == (1 if logits is RIGHT else result.majority_share)

@@ -157,9 +157,9 @@ def test_the_baselines_train_and_differ(tmp_path: Path) -> None:
 
 def test_cross_entropy_is_trained_with_the_probes_settings(tmp_path: Path) -> None:
     config = tiny(training__rule="cross_entropy", probe__learning_rate=1e-3, probe__weight_decay=0.5)
-    (one,) = AutogradTrainer(prepared(config, tmp_path).model).optimisers
+    (one,) = AutogradTrainer(prepared(config, tmp_path).model).optimizers
     assert (one.learning_rate, one.weight_decay) == (1e-3, 0.5)
-    ours = AutogradTrainer(prepared(tiny(), tmp_path / "ours").model).optimisers
+    ours = AutogradTrainer(prepared(tiny(), tmp_path / "ours").model).optimizers
     assert [o.learning_rate for o in ours] == [4e-3] * 3
     assert [o.weight_decay for o in ours] == [1e-4] * 3
 

@@ -113,7 +113,7 @@ class Probe:
         widths = {layer: features.model.vit.widths[layer] for layer in self._layers}
         self._heads = _heads(config, len(dataset.classes), repeat, widths).to(device)
         self._best = copy.deepcopy(self._heads)
-        self._optimiser = Optimizer(
+        self._optimizer = Optimizer(
             list(self._heads.parameters()), config.probe.learning_rate, config.probe.weight_decay
         )
         self._loader = Loader(
@@ -131,10 +131,10 @@ class Probe:
     def steps(self, epoch: int, start: int) -> Iterator[int]:
         """Train on the epoch's batches from number `start` on; yield the number of each."""
         for number, (inputs, labels) in enumerate(self._batches(epoch, start), start):
-            self._optimiser.zero_grad()
+            self._optimizer.zero_grad()
             losses = [cross_entropy(head(x), labels) for head, x in zip(self._heads, inputs, strict=True)]
             torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
-            self._optimiser.step()
+            self._optimizer.step()
             yield number
 
     def _batches(self, epoch: int, start: int) -> Iterator[tuple[list[Tensor], Tensor]]:
@@ -177,7 +177,7 @@ class Probe:
         return {
             **module_tensors("probe.heads", self._heads),
             **module_tensors("probe.best", self._best),
-            **self._optimiser.state_dict("probe.optimiser"),
+            **self._optimizer.state_dict("probe.optimiser"),
             "probe.best_accuracy": self.best_accuracy.clone(),
             "probe.best_epoch": self.best_epoch.clone(),
         }
@@ -185,7 +185,7 @@ class Probe:
     def load(self, tensors: dict[str, Tensor]) -> None:
         load_module("probe.heads", self._heads, tensors)
         load_module("probe.best", self._best, tensors)
-        self._optimiser.load_state_dict("probe.optimiser", tensors)
+        self._optimizer.load_state_dict("probe.optimiser", tensors)
         self.best_accuracy = tensors["probe.best_accuracy"].clone()
         self.best_epoch = tensors["probe.best_epoch"].clone()
 
@@ -230,7 +230,7 @@ def final_diagnostics(trainer: Trainer, model: LayerwiseModel, batches: Loader) 
     return Diagnostics(torch.stack(histograms).sum(dim=0).cpu(), mean, norms, block_norms)
 
 
-def summarise(
+def summarize(
     config: RunConfig,
     dataset: Dataset,
     key: str,

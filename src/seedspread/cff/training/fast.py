@@ -303,7 +303,7 @@ class FastTrainer(KernelTrainer):
 
     def _norms(self) -> Norms:
         """Return gradient norms (Eq. grad_norm), `(L,)`, on the device: of layers, of blocks alone."""
-        each = torch.stack(torch._foreach_norm(self._optimiser.gradients()))
+        each = torch.stack(torch._foreach_norm(self._optimizer.gradients()))
         by_layer = torch.split(each, [len(layer) for layer in self._parameters])
         norms = [torch.linalg.vector_norm(one) for one in by_layer]
         first = torch.linalg.vector_norm(by_layer[0][EMBEDDING_PARAMETERS:])

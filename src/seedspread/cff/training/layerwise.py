@@ -332,7 +332,7 @@ class LayerwiseModel:
         return torch.bfloat16 if self.config.runtime.precision == "bf16" else torch.float32
 
 
-def optimiser_of(
+def optimizer_of(
     config: RunConfig, parameters: Sequence[nn.Parameter], own: Mapping[str, Any] | None = None
 ) -> Optimizer:
     """Return the optimizer of stage 1, or of a layer with settings of its own.
@@ -388,8 +388,8 @@ class Trainer(ABC):
         """
         self.epoch = int(epochs)
         factor = learning_rate_factor(self.model.config.training, epochs)
-        for optimiser, _ in self.optimiser_parts():
-            optimiser.factor = factor
+        for optimizer, _ in self.optimizer_parts():
+            optimizer.factor = factor
         self.model.set_margins(epochs)
 
     @abstractmethod
@@ -397,20 +397,20 @@ class Trainer(ABC):
         """Train on a batch and add to the epoch's sums; without `update` only measure."""
 
     @abstractmethod
-    def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
+    def optimizer_parts(self) -> list[tuple[Optimizer, slice]]:
         """Return each layer's optimizer, and which of its parameters are the layer's."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the optimizers' part of a run's checkpoint."""
         return {
             name: tensor
-            for layer, (optimiser, own) in enumerate(self.optimiser_parts())
-            for name, tensor in optimiser.state_dict(f"optimiser.{layer}", own).items()
+            for layer, (optimizer, own) in enumerate(self.optimizer_parts())
+            for name, tensor in optimizer.state_dict(f"optimiser.{layer}", own).items()
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        for layer, (optimiser, own) in enumerate(self.optimiser_parts()):
-            optimiser.load_state_dict(f"optimiser.{layer}", state, own)
+        for layer, (optimizer, own) in enumerate(self.optimizer_parts()):
+            optimizer.load_state_dict(f"optimiser.{layer}", state, own)
 
     @staticmethod
     @abstractmethod
@@ -431,15 +431,15 @@ class KernelTrainer(Trainer):
     def __init__(self, model: LayerwiseModel) -> None:
         self.model = model
         self._parameters = layer_parameters(model.vit)
-        self._optimiser = optimiser_of(model.config, [p for layer in self._parameters for p in layer])
+        self._optimizer = optimizer_of(model.config, [p for layer in self._parameters for p in layer])
 
-    def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
+    def optimizer_parts(self) -> list[tuple[Optimizer, slice]]:
         ends = accumulate(map(len, self._parameters), initial=0)
-        return [(self._optimiser, slice(*bounds)) for bounds in pairwise(ends)]
+        return [(self._optimizer, slice(*bounds)) for bounds in pairwise(ends)]
 
     def _update(self) -> None:
         """Make a step of the optimizer, in which each layer's gradient is clipped separately."""
-        self._optimiser.step([own for _, own in self.optimiser_parts()])
+        self._optimizer.step([own for _, own in self.optimizer_parts()])
 
 
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:

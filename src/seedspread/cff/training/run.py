@@ -52,9 +52,9 @@ class TrainingLoop:
 
     def run(self) -> RunResult:
         try:
-            optimiser = self._run.restore()
+            optimizer = self._run.restore()
             if self._run.position.stage == "encoder":
-                self._train_encoder(optimiser)
+                self._train_encoder(optimizer)
             self._pause()  # stops, if asked to, before the features of all images are computed
             self._train_probes()
             trainer, batches = trainer_of(self._run.model), self._run.training_batches()
@@ -65,11 +65,11 @@ class TrainingLoop:
         self._run.close()
         return result
 
-    def _train_encoder(self, optimiser: dict[str, Tensor]) -> None:
+    def _train_encoder(self, optimizer: dict[str, Tensor]) -> None:
         """Run stage 1 from the run's position, with the optimizers' state at that position."""
         run, trainer = self._run, trainer_of(self._run.model)
-        if optimiser:
-            trainer.load_state_dict(optimiser)
+        if optimizer:
+            trainer.load_state_dict(optimizer)
         batches, first = run.training_batches(), run.position
         for epoch in range(first.epoch, run.config.training.epochs):
             start = first.batch if epoch == first.epoch else 0
@@ -94,12 +94,12 @@ class TrainingLoop:
                 self._callback.on_epoch("probe", repeat * config.epochs + epoch, values)
             run.end_probe()
 
-    def _pause(self, optimiser: Callable[[], dict[str, Tensor]] = dict) -> None:
+    def _pause(self, optimizer: Callable[[], dict[str, Tensor]] = dict) -> None:
         """After every batch, write a checkpoint when one is due and stop when asked to."""
         run, stop = self._run, self._stop.number
         run.folder.beat(run.heartbeat)
         if stop is not None or run.checkpoint_is_due:
-            run.checkpoint(optimiser())
+            run.checkpoint(optimizer())
         if stop is not None:
             raise StoppedError(
                 f"stopped in {run.position}; resume with the same command and --resume "

@@ -22,7 +22,7 @@ from seedspread.cff.datasets import dataset_info
 from seedspread.cff.identity import RUNNER, margin_of
 from seedspread.cff.model import LayerLocal
 from seedspread.cff.randomness import drawn_from, init_seed
-from seedspread.cff.training.evaluation import Diagnostics, Features, Probe, summarise, validation_loss
+from seedspread.cff.training.evaluation import Diagnostics, Features, Probe, summarize, validation_loss
 from seedspread.cff.training.layerwise import (
     EpochSums,
     History,
@@ -235,10 +235,10 @@ class TrainingRun:
         shown = {"loss": "loss", rate: "rate", "gradient_norm": "gradient_norm"}
         return {title: self._history.last(name) for title, name in shown.items()}
 
-    def end_encoder(self, optimiser: dict[str, Tensor]) -> None:
+    def end_encoder(self, optimizer: dict[str, Tensor]) -> None:
         """Begin stage 2 with the selected weights; the optimizers' state is stored if the model is kept."""
         if self.config.runtime.keep_model:
-            self.folder.write(TRAINING, _packed(self.folder.key, *self._everything(optimiser)))
+            self.folder.write(TRAINING, _packed(self.folder.key, *self._everything(optimizer)))
         if self.config.training.select == "best_val_loss":
             load_module("best", self.model.vit, self._best_weights)
         self.position = Position("probe")
@@ -305,7 +305,7 @@ class TrainingRun:
 
     def finish(self, diagnostics: Diagnostics) -> RunResult:
         kept = self._history, diagnostics, self._finished_probes, self._features
-        result, predictions = summarise(self.config, self.dataset, self.folder.key, *kept)
+        result, predictions = summarize(self.config, self.dataset, self.folder.key, *kept)
         self.folder.keep_history(self._history.table(with_rate=not margin_of(self.config).is_inert))
         self.folder.keep_predictions(predictions)
         device = self.dataset.train.images.device.type
@@ -344,15 +344,15 @@ class TrainingRun:
     def checkpoint_is_due(self) -> bool:
         return time.monotonic() - self._written >= self.config.runtime.checkpoint_seconds
 
-    def checkpoint(self, optimiser: dict[str, Tensor]) -> None:
+    def checkpoint(self, optimizer: dict[str, Tensor]) -> None:
         """Write a checkpoint now, with the trainer's part from `Trainer.state_dict`; empty in stage 2."""
         if self.position.stage == "encoder":
             self._check_finite()
-        save_checkpoint(self.folder, *self._everything(optimiser))
+        save_checkpoint(self.folder, *self._everything(optimizer))
         self._written = time.monotonic()
 
-    def _everything(self, optimiser: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        tensors = module_tensors("model", self.model.vit) | optimiser
+    def _everything(self, optimizer: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        tensors = module_tensors("model", self.model.vit) | optimizer
         tensors |= {f"sums.{name}": tensor for name, tensor in self.sums.tensors().items()}
         tensors |= {f"history.{name}": tensor for name, tensor in self._history.tensors().items()}
         tensors |= {f"finished.{name}": tensor for name, tensor in self._finished_probes.items()}
@@ -372,9 +372,9 @@ class TrainingRun:
         if newest is None:
             return {}
         try:
-            optimiser = self._restore_from(*newest)
+            optimizer = self._restore_from(*newest)
             self._start, self._done_before = time.monotonic(), self._done
-            return optimiser
+            return optimizer
         except UNREADABLE as error:
             where = self.folder.path
             raise RunFolderError(f"the newest checkpoint in {where} does not fit: {error}") from error

@@ -11,7 +11,7 @@ from seedspread.cff.losses import LayerError
 from seedspread.cff.model import LayerLocal, ViT
 from seedspread.cff.randomness import drawn_from, step_seed
 from seedspread.cff.training.fast import FastTrainer
-from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimiser_of
+from seedspread.cff.training.layerwise import EpochSums, LayerwiseModel, Optimizer, Trainer, optimizer_of
 from seedspread.cff.training.native.trainer import NativeTrainer
 
 
@@ -29,8 +29,8 @@ class AutogradTrainer(Trainer):
             layers = [[parameter for layer in layers for parameter in layer]]
         if self._rule == "cross_entropy":
             layers[0] += list(model.vit.head.parameters())
-        self.optimisers = [
-            optimiser_of(model.config, layer, own)
+        self.optimizers = [
+            optimizer_of(model.config, layer, own)
             for layer, own in zip(layers, model.vit.optimizers, strict=self._rule == "layer_local")
         ]
 
@@ -49,7 +49,7 @@ class AutogradTrainer(Trainer):
         model, statistics = self.model, None
         tokens, targets = model.inputs(batch, self.epoch)
         for layer, module in enumerate(model.vit.layers):
-            self.optimisers[layer].zero_grad()
+            self.optimizers[layer].zero_grad()
             with model.autocast():
                 output = module(tokens)
             pooled = model.vit.pool(output)
@@ -63,14 +63,14 @@ class AutogradTrainer(Trainer):
             tokens = model.losses[layer].hand_on(output.detach())  # computed before the step
             _add(sums, layer, number, loss, model.vit, statistics)
             if update:
-                self.optimisers[layer].step()
+                self.optimizers[layer].step()
         if statistics is not None:
             sums.end_batch(statistics.positive_pairs, statistics.anchors)
 
     def _together(self, batch: Batch, number: int, sums: EpochSums, update: bool) -> None:
         """Train all layers on one loss, gradients flowing through."""
         model = self.model
-        self.optimisers[0].zero_grad()
+        self.optimizers[0].zero_grad()
         inputs, targets = model.inputs(batch, self.epoch)
         with model.autocast():
             features = model.vit.encode(inputs, stop_gradient=False)
@@ -89,11 +89,11 @@ class AutogradTrainer(Trainer):
         for layer, loss in enumerate(losses):
             _add(sums, layer, number, loss, model.vit, statistics[layer])
         if update:
-            self.optimisers[0].step()
+            self.optimizers[0].step()
         sums.end_batch(statistics[0].positive_pairs, statistics[0].anchors)
 
-    def optimiser_parts(self) -> list[tuple[Optimizer, slice]]:
-        return [(optimiser, slice(None)) for optimiser in self.optimisers]
+    def optimizer_parts(self) -> list[tuple[Optimizer, slice]]:
+        return [(optimizer, slice(None)) for optimizer in self.optimizers]
 
     @staticmethod
     def representations(model: LayerwiseModel, images: Tensor) -> list[Tensor]:
