@@ -12,9 +12,16 @@ import pandas as pd
 
 from seedspread.analysis import words
 from seedspread.analysis.audit_result import AuditResult, Comparison
-from seedspread.analysis.judgement import Doubter, Judged, forests, judged, on_scale, repeated_runs
+from seedspread.analysis.judgement import (
+    Doubter,
+    Judged,
+    forests,
+    judged,
+    many_groups,
+    on_scale,
+    repeated_runs,
+)
 from seedspread.analysis.samples import Pair, compared_pairs, groups_by_stratum, noise_of_test_set, strips_of
-from seedspread.analysis.sd import many_groups, successful
 from seedspread.analysis.sequential import factor_of, looks_at
 from seedspread.runs import studies
 from seedspread.runs.levels import Levels, group_name, joined_levels
@@ -280,7 +287,7 @@ def audit_runs(
     strips, columns = strips_of(runs), runs.columns
     means = forests(comparisons, comparer.level, strips, estimates) if over_strata else ()
     strata = groups_by_stratum(runs)
-    groups = map(successful, strata[0][1] if len(strata) == 1 else ())
+    groups = [group.successful() for group in (strata[0][1] if len(strata) == 1 else ())]
     notes += words.repeated_notes(repeated_runs(strips), columns.group, columns.by)
     if runs.predictions is not None:
         notes += words.devices_note(devices(runs.predictions.dropna().astype(str)))
@@ -300,7 +307,7 @@ def audit_runs(
         values=strips,
         metric=comparer.metric,
         looks=comparer.looks,
-        omnibus=many_groups(list(groups), comparer.level, comparer.equivalence),
+        omnibus=many_groups(groups, comparer.level, comparer.equivalence),
     )
 
 

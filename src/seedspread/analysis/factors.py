@@ -12,7 +12,6 @@ from seedspread.analysis.audit import metric_of_runs, rescaled
 from seedspread.analysis.display import Answer, Block, Heading, Note, Result, table_of
 from seedspread.analysis.judgement import beyond, word_of
 from seedspread.analysis.samples import groups_by_stratum
-from seedspread.analysis.sd import has_sd, successful
 from seedspread.analysis.words import ends, p_phrase, p_value, times, two
 from seedspread.render.table import Table
 from seedspread.runs.levels import Levels, as_number, setting_name
@@ -215,7 +214,7 @@ def audit_factors(
     runs = check_runs(read_table(table, question), question)
     if scale is not None:
         runs, _ = rescaled(runs, metric_of_runs(runs, None, None, accuracies=False)[0], scale)
-    found = {(cell.name, *at): successful(cell) for at, own in groups_by_stratum(runs) for cell in own}
+    found = {(cell.name, *at): cell.successful() for at, own in groups_by_stratum(runs) for cell in own}
     cells = list(found.values())
     _check_cells(names, found)
     terms = _terms(names, list(found), interactions)
@@ -264,7 +263,7 @@ def _check_cells(names: Sequence[str], found: dict[Levels, Group]) -> None:
                 f"{where} has {seeds} seed{'s' * (seeds != 1)}; --factors needs {FEWEST_IN_CELL} or more "
                 f"in each combination of levels ({FEWEST_SEEDS} to be calibrated)"
             )
-        if not has_sd(cell):
+        if not cell.has_sd():
             raise TableError(f"all values of {where} are equal, so there is no variance to explain")
 
 

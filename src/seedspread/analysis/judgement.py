@@ -19,14 +19,15 @@ from scipy.special import logit, ndtri
 
 from seedspread.analysis.audit_result import Comparison, Forest
 from seedspread.analysis.samples import Pair, Strip
-from seedspread.runs.levels import Levels
+from seedspread.runs.levels import Levels, group_name
 from seedspread.runs.metrics import Metric
+from seedspread.stats.dispersion import FEWEST_IN_CELL, Dispersion, pooled_sd, sd_of
 from seedspread.stats.distributions import chi2_sf
 from seedspread.stats.failures import failures
 from seedspread.stats.groups import Floats, Group
 from seedspread.stats.headline import extreme_seed, headlines
 from seedspread.stats.meta import random_effects
-from seedspread.stats.result import Doubt, Headline, InterimLook, Interval, Scale, Word
+from seedspread.stats.result import Doubt, Headline, InterimLook, Interval, ManyGroups, Scale, Word
 from seedspread.stats.variance_ratio import FromJackknife, LogRatioEstimate, interval_of
 
 # How many times as large as 1 - level a p value may be for MAYBE.
@@ -34,6 +35,8 @@ _MAYBE = 4
 # A scale bends a group's values if its slope differs by this factor among them, and two groups if it differs
 # by this factor between their medians.
 _BENT, _BENT_BETWEEN = 3.0, 1.5
+# With fewer groups, every pair is readable.
+_MANY = 4
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,28 @@ def forests(
             pairs.setdefault((c.group, c.baseline), []).append((c, own))
     found = [_forest(strata, level) for strata in pairs.values()]
     return tuple(forest for forest in found if forest is not None)
+
+
+def many_groups(groups: Sequence[Group], level: float, equivalence: float) -> ManyGroups | None:
+    """Judge whether groups share one sd; None if fewer than `_MANY` have enough seeds and some spread."""
+    able = [group for group in groups if group.has_sd(FEWEST_IN_CELL)]
+    if len(able) < _MANY:
+        return None
+    fit = Dispersion(able)
+    p = fit.p_left_over
+    word = word_of(p, 1 - level)
+    # 95% of a normal sample lie within 1.96 sds of their mean.
+    if word != "YES" and 1.96 * fit.variation_between(level) < log(equivalence):
+        word = "NO"
+    found = ManyGroups(len(able), p, word, equivalence, sd_of(pooled_sd(able), level))
+    apart = able[int(np.abs(np.log(fit.means / fit.fitted) * fit.counts**0.5).argmax())]
+    others = [group for group in able if group is not apart]
+    p_others = Dispersion(others).p_left_over
+    if word != "YES" or p_others < 1 - level:
+        return found
+    name, own = group_name(apart.factor, apart.name), apart.within_variance**0.5
+    sd = sd_of(pooled_sd(others), level)
+    return replace(found, sd=sd, stands_out=name, stands_out_sd=own, p_others=p_others)
 
 
 def repeated_runs(strips: Sequence[Strip]) -> dict[tuple[Levels, str], Levels]:

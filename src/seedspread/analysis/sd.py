@@ -8,7 +8,7 @@ from typing import Unpack
 import numpy as np
 
 from seedspread.analysis.display import Answer, Block, Heading, Note, Result, table_of
-from seedspread.analysis.judgement import word_of
+from seedspread.analysis.judgement import many_groups, word_of
 from seedspread.analysis.samples import groups_by_stratum
 from seedspread.analysis.words import (
     aligned,
@@ -21,7 +21,7 @@ from seedspread.analysis.words import (
 )
 from seedspread.render.table import Table
 from seedspread.runs.levels import group_name, stratum_name
-from seedspread.stats.dispersion import FEWEST_IN_CELL, Dispersion, pooled_sd, sd_of
+from seedspread.stats.dispersion import pooled_sd, sd_of
 from seedspread.stats.groups import Group
 from seedspread.stats.headline import FEWEST_SEEDS
 from seedspread.stats.result import Estimate, ManyGroups, Word
@@ -41,36 +41,7 @@ from seedspread.tables.read import Source, read_table
 
 # Answers that are printed as sentences; more are counted.
 _MOST_SENTENCES = 4
-# With fewer groups, every pair is readable.
-MANY = 4
 _QUESTIONS = {"sigma": "Is the sd {:g}?", "sd_below": "Is the sd below {:g}?"}
-
-
-def many_groups(groups: Sequence[Group], level: float, equivalence: float) -> ManyGroups | None:
-    """Judge whether groups share one sd; None if fewer than `MANY` have enough seeds and some spread."""
-    able = [group for group in groups if has_sd(group, FEWEST_IN_CELL)]
-    if len(able) < MANY:
-        return None
-    fit = Dispersion(able)
-    p = fit.p_left_over
-    word = word_of(p, 1 - level)
-    # 95% of a normal sample lie within 1.96 sds of their mean.
-    if word != "YES" and 1.96 * fit.variation_between(level) < log(equivalence):
-        word = "NO"
-    found = ManyGroups(len(able), p, word, equivalence, sd_of(pooled_sd(able), level))
-    apart = able[int(np.abs(np.log(fit.means / fit.fitted) * fit.counts**0.5).argmax())]
-    others = [group for group in able if group is not apart]
-    p_others = Dispersion(others).p_left_over
-    if word != "YES" or p_others < 1 - level:
-        return found
-    name, own = group_name(apart.factor, apart.name), apart.within_variance**0.5
-    sd = sd_of(pooled_sd(others), level)
-    return replace(found, sd=sd, stands_out=name, stands_out_sd=own, p_others=p_others)
-
-
-def has_sd(group: Group, seeds: int = 2) -> bool:
-    """Return whether a group has this number of seeds, with different values."""
-    return len(group.seed_codes) >= seeds and group.has_spread and bool(np.ptp(group.seed_means) > 0)
 
 
 @dataclass(frozen=True)
@@ -196,7 +167,7 @@ def _sds(
     units: list[tuple[str, int, LogEstimate]] = []
     many = []
     for stratum, groups in groups_by_stratum(runs):
-        able = [group for group in map(successful, groups) if has_sd(group)]
+        able = [group for group in map(Group.successful, groups) if group.has_sd()]
         shared = many_groups(able, level, equivalence)
         many += [shared] if shared else []
         sets = [[group] for group in able]
@@ -209,11 +180,6 @@ def _sds(
             name = ": ".join(filter(None, (where, "" if own[0].factor == SET else name)))
             units.append((name, sum(len(group.seed_codes) for group in own), pooled_sd(own)))
     return units, many
-
-
-def successful(group: Group) -> Group:
-    """Leave out seeds with a run that is flagged as failed."""
-    return group if group.failed is None else group.without(group.seeds[group.failed])
 
 
 def _judged(

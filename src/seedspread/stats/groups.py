@@ -51,6 +51,14 @@ class Group:
             crashed=np.setdiff1d(self.crashed, seeds),
         )
 
+    def successful(self) -> "Group":
+        """Leave out seeds with a run that is flagged as failed."""
+        return self if self.failed is None else self.without(self.seeds[self.failed])
+
+    def has_sd(self, seeds: int = 2) -> bool:
+        """Return whether the group has this number of seeds, with different values."""
+        return len(self.seed_codes) >= seeds and self.has_spread and bool(np.ptp(self.seed_means) > 0)
+
     @cached_property
     def cells(self) -> dict[int, Floats]:
         return {int(b): self.values[self.blocks == b] for b in np.unique(self.blocks)}
