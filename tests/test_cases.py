@@ -73,11 +73,13 @@ def test_what_the_pages_say_of_the_tables_is_so() -> None:
 
 def test_the_readme_counts_what_holds_of_the_paper_as_the_paper_check_does() -> None:
     words = " ".join((ROOT / "docs" / "paper-check.md").read_text().split())
-    reproduced = re.search(r"(\d+ of) (\d+) printed numbers reproduce", words)
-    held = re.search(r"(\d+ of) (\d+) statements hold", words)
-    assert reproduced is not None
-    assert held is not None
-    counted = (
-        f"{reproduced[1]} its {reproduced[2]} numbers reproduce and {held[1]} its {held[2]} statements hold"
+    numbers = re.search(
+        r"(\d+) of (\d+) printed numbers reproduce, (\d+) differ, (\d+) cannot be derived", words
     )
+    statements = re.search(r"(\d+) of (\d+) statements hold, (\d+) do not, (\d+) cannot be judged", words)
+    assert numbers is not None
+    assert statements is not None
+    counted = "{} of its {} numbers reproduce, {} differ and {} cannot be derived; ".format(
+        *numbers.groups()
+    ) + "{} of its {} statements hold, {} do not and {} cannot be judged".format(*statements.groups())
     assert counted in " ".join(README.split())
