@@ -115,7 +115,8 @@ def _sd(key: str, folder: Path) -> float:
     runs = published_runs(folder)
     parts = tuple(f"{part}." for part in RunConfig.model_fields if part != "seeds")
     own = [name for name in runs.columns if name.startswith(parts)]
-    alike = (runs[own].fillna("") == runs.loc[key, own].fillna("")).all(axis=1)
+    texts = runs[own].astype(str).fillna("")
+    alike = (texts == texts.loc[key]).all(axis=1)
     return float(runs.loc[alike, "accuracy"].std())
 
 

@@ -86,7 +86,6 @@ def verdict_table(width: int | None = None, names: tuple[str, ...] = ()) -> Tabl
         tuple(Column(headings[k]) for k in kept),
         tuple(tuple(row[k] for k in kept) for row in cells),
         note=f"Intervals and verdicts are adjusted for {len(rows)} comparisons.",
-        scale=f"{SCALE[0].upper()}{SCALE[1:]}.",
     )
 
 
