@@ -281,10 +281,10 @@ def ratios_table(data: ReportData) -> Table | None:
 def parameters(data: ReportData) -> Table | None:
     """Return the parameters of every setting beside those that a publication prints."""
     own = {s.name: [_flat(p) for p in s.parameters] for s in data.settings if s.parameters}
-    published = {s.name: [_flat(s.published.parameters())] for s in data.settings if s.published}
+    published = {s.name: [_flat(s.beside.parameters())] for s in data.settings if s.beside.name}
     names = dict.fromkeys(name for cells in own.values() for cell in cells for name in cell)
     rows = [(name, _listed(own, name), *([_listed(published, name)] if published else [])) for name in names]
-    columns = [Column("parameter"), *columns_beside(["value"], *(s for s in data.settings if s.published))]
+    columns = [Column("parameter"), *columns_beside(["value"], *data.settings)]
     return Table("parameters", "Parameters", tuple(columns), tuple(rows)) if rows else None
 
 
