@@ -112,7 +112,8 @@ def markdown_text(text: str) -> str:
 def to_markdown(table: Table) -> str:
     cells = [[markdown_text(c.whole) for c in table.columns], ["---"] * len(table.columns)]
     cells += [[markdown_text(cell) for cell in row] for row in table.rows]
-    lines = [f"**{markdown_text(table.heading)}**", "", *("| " + " | ".join(row) + " |" for row in cells)]
+    title = [f"**{markdown_text(table.heading)}**", ""] if table.heading else []
+    lines = [*title, *("| " + " | ".join(row) + " |" for row in cells)]
     notes = [markdown_text(part) for part in (table.note, table.scale) if part]
     return "\n".join([*lines, *(line for note in notes for line in ("", note))]) + "\n"
 
@@ -206,7 +207,7 @@ def to_latex(table: Table) -> str:
         label = f"\\label{{tab:{table.id}}}" if table.id and not number else ""
         caption = f"{tex_text(table.title)} (continued)." if number else f"{tex_text(words)}{label}"
         out += [
-            f"\\begin{{{name}}}[t]", "\\centering", f"\\caption{{{caption}}}",
+            f"\\begin{{{name}}}[t]", "\\centering", *([f"\\caption{{{caption}}}"] if words else []),
             f"\\{size}\\setlength{{\\tabcolsep}}{{4pt}}",
             *_tabular(replace(table, rows=rows), headings, shares), f"\\end{{{name}}}", "",
         ]  # fmt: skip
