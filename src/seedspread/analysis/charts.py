@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seedspread.analysis.words import between, ends, forest_groups, number, p_value, times
+from seedspread.analysis.words import between, ends, forest_groups, levels_of, number, p_value, times
 from seedspread.render.chart import (
     BEYOND,
     COLORS,
@@ -107,11 +107,6 @@ def _ratios_panel(audit: AuditResult, wide: bool, of_what: str) -> Panel:
     counted = ("" if one else ", adjusted") + (", looks counted" if audit.looks else "")
     title = f"{one.title}\n{times(one.headline.ratio)} ({ends(intervals[0])})" if one else ""
     return lines_panel(lines, f"Variance ratio{of_what} ({levels_of(intervals)} CI{counted})", title, wide)
-
-
-def levels_of(intervals: Iterable[Interval | None]) -> str:
-    """Return `95%`, or `95% or 90%` if some of the intervals decide that the spread is alike."""
-    return " or ".join(sorted({f"{i.level:.0%}" for i in intervals if i}, reverse=True))
 
 
 @dataclass(frozen=True)

@@ -267,9 +267,10 @@ def _summaries(audit: AuditResult) -> dict[tuple[Levels, str], Summary]:
 
 def _figures(audit: AuditResult, rows: Sequence[Comparison], p: bool) -> tuple[list[str], list[list[str]]]:
     """Return headings and cells of ratios, their intervals, p values and verdicts."""
+    level = words.levels_of(c.headline.shown_interval for c in rows) or f"{audit.level:.0%}"
     columns = {
         "ratio": words.aligned([words.two(c.headline.ratio) for c in rows]),
-        f"{audit.level:.0%} CI": [words.ends(c.headline.shown_interval) for c in rows],
+        f"{level} CI": [words.ends(c.headline.shown_interval) for c in rows],
         **({"p": [words.p_value(c.p_adjusted) for c in rows]} if p else {}),
         "verdict": [c.word for c in rows],
     }
@@ -499,8 +500,7 @@ def agreement_table(found: tuple[Agreement, ...], most: int | None = None) -> Ta
     first = found[0]
     several, over = len({(a.source, a.first) for a in found}) > 1, f"over {first.first}"
     sets = [first.first, *(["ratio", over] if several else [first.source, f"{first.source} {over}"])]
-    interval = first.headline.shown_interval
-    level = f"{interval.level:.0%} " if interval else ""
+    level = words.levels_of(a.headline.shown_interval for a in found)
     rows = [
         (
             a.title,
@@ -513,5 +513,5 @@ def agreement_table(found: tuple[Agreement, ...], most: int | None = None) -> Ta
         )
         for a in _smallest_p(found, most)
     ]
-    headings = ("comparison", *(["set"] if several else []), *sets, f"{level}CI", "p", "the sets")
+    headings = ("comparison", *(["set"] if several else []), *sets, f"{level} CI".strip(), "p", "the sets")
     return table_of("Variance ratios in each set", headings, rows, "agreement")

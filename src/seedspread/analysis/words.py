@@ -237,6 +237,11 @@ def ci(interval: Interval) -> str:
     return f"{interval.level:.0%} CI {ends(interval)}"
 
 
+def levels_of(intervals: Iterable[Interval | None]) -> str:
+    """Return `95%`, or `95% or 90%` if some of the intervals decide that the spread is alike."""
+    return " or ".join(sorted({f"{i.level:.0%}" for i in intervals if i}, reverse=True))
+
+
 def signed(value: float) -> str:
     """Format a difference with its sign, a real minus, and three digits."""
     return f"{'−' if value < 0 else '+'}{number(abs(value))}" if value else "0"

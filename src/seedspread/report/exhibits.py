@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from seedspread.analysis import sequential
+from seedspread.analysis import sequential, words
 from seedspread.analysis.audit_result import Comparison
 from seedspread.analysis.charts import (
     Dots,
@@ -15,7 +15,6 @@ from seedspread.analysis.charts import (
     group_marks,
     groups_axis,
     groups_of,
-    levels_of,
     lines_panel,
 )
 from seedspread.analysis.display import groups_table, mean_and_sd
@@ -56,7 +55,7 @@ def spread_chart(s: Setting) -> Chart | None:
         alone = f"{groups_of(drawn[0])}\n{times(drawn[0].headline.ratio)} ({ends(intervals[0])})"
         lines = [Line.of(c.headline, groups_of(c) if len(drawn) > 1 else "") for c in drawn]
         title = "" if len(drawn) > 1 else alone
-        panels.append(lines_panel(lines, f"Variance ratio ({levels_of(intervals)} CI)", title))
+        panels.append(lines_panel(lines, f"Variance ratio ({words.levels_of(intervals)} CI)", title))
         adjusted = _adjusted(drawn)
         caption += (
             " Right: the variance ratio, each seed counted once, with the interval that decides the verdict"
@@ -110,7 +109,7 @@ def _answer_chart(drawn: Sequence[Row], chart_id: str) -> Chart:
     compared = groups_of(c) if one else f"each {s.group} over {c.baseline_name}"
     metric = "" if s.metric.name == "accuracy" else f" ({s.metric.title or s.metric.name})"
     ratios = "; ".join(f"{s.name}, {_ratio_words(c)}" for s, c in drawn)
-    level = levels_of(c.headline.shown_interval for _, c in drawn)
+    level = words.levels_of(c.headline.shown_interval for _, c in drawn)
     adjusted = _adjusted([c for _, c in drawn])
     accounted = [f"Intervals are {adjusted}."] if adjusted else []
     accounted += ["They account for interim looks."] if any(c.headline.looks for _, c in drawn) else []
@@ -264,7 +263,7 @@ def ratios_table(data: ReportData) -> Table | None:
          " and ".join(dict.fromkeys(map(str, c.seeds))), *map(mean_and_sd, c.pooled))
         for s, c in pairs
     ]  # fmt: skip
-    level = levels_of(c.headline.shown_interval for _, c in pairs)
+    level = words.levels_of(c.headline.shown_interval for _, c in pairs)
     heads = ("setting", "comparison", "ratio", f"{level} CI".lstrip(), "p", "verdict", "seeds")
     note = "Mean ± sd over runs; the variance ratio counts each seed once"
     if adjusted := _adjusted([c for _, c in pairs]):
