@@ -106,7 +106,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "words.csv": (changed("0.53", "about 0.5"), "row 5: 'about 0.5'"),
     "two decimal signs.csv": (table(separator=";").replace("0.53", "0,53"), "decimal comma in row 5"),
     "thousands.csv": (table(lambda v: f'"{1000 * v:1.0f},000"'), "may be 500000 or 500.000"),
-    "per cent once.csv": (changed("0.53", "53%"), "per cent sign in row 5"),
+    "per cent once.csv": (changed("0.53", "53%"), "percent sign in row 5"),
     "fractions.csv": (changed("0.53", "53/100"), "row 5: '53/100'"),
     "twice.csv": (PLAIN + "b,5,0.7\n", "b, seed 5"),
     "no seed.csv": (changed("a,3,", "a,,"), "'seed' is empty in row 5"),

@@ -162,12 +162,12 @@ def losses(name: str = "loss") -> pd.DataFrame:
 
 def test_a_direction_that_was_told_from_the_name_is_said() -> None:
     (note,) = audit(losses("valLoss"), "valLoss", "arm", "b").notes
-    assert note == "Lower is taken to be better for valLoss (by its name); better='higher' says otherwise."
+    assert note == "Lower is assumed to be better for valLoss (by its name); change with better='higher'."
     (note,) = audit(losses("out"), "out", "arm", "b").notes
-    assert note.startswith("Higher is taken to be better for out, whose name does not tell; better='lower'")
+    assert note.startswith("Higher is assumed to be better for out (its name does not show it); change ")
     assert not audit(losses("val_acc"), "val_acc", "arm", "b").notes
     (note,) = audit(losses("clean_top1"), "clean_top1", "arm", "b").notes  # it may hold error rates
-    assert note.startswith("Higher is taken to be better for clean_top1 (by its name); better='lower'")
+    assert note.startswith("Higher is assumed to be better for clean_top1 (by its name); change with ")
     assert not audit(losses("out"), "out", "arm", "b", better="lower").notes
 
 

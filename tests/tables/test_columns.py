@@ -26,7 +26,7 @@ def test_the_seed_is_found_by_its_usual_names(name: str) -> None:
     runs = check(scores(seed=name), "AUC", "Model", by="Dataset")
     assert runs.columns.seed == name
     assert runs.frame["seed"].nunique() == 5
-    assert (f"The seed is {name}." in runs.notes) == (name != "seed")
+    assert (f"The seed column is {name}." in runs.notes) == (name != "seed")
 
 
 def test_folds_get_a_caveat() -> None:

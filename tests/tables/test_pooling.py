@@ -101,7 +101,7 @@ def test_what_is_left_out_is_named() -> None:
     table = runs("abc")
     table.loc[table["m"] == "c", "accuracy"] = np.nan
     notes = " ".join(check(table, "accuracy", "m").notes)
-    assert "c has no value (row 14, 15, 16, 17, 18, ...), and is not compared." in notes
+    assert "c has no value (rows 14, 15, 16, 17, 18, ...), and is not compared." in notes
     assert "only 'a' has values: 'c' has none" in refused(table[table["m"] != "b"], "accuracy", "m")
     assert "no run with m = 'c' has a value" in refused(table, "accuracy", "m", "c")
     some = runs()

@@ -90,7 +90,7 @@ def test_numbers_are_read_as_people_write_them(cells: list[str], read: list[floa
     [
         (["1,234", "2,345"], "'1,234' in row 2, which may be 1234 or 1.234"),
         (["0,5", "1.5"], "decimal comma in row 2"),
-        (["5 %", "1.5"], "a per cent sign in row 2"),
+        (["5 %", "1.5"], "a percent sign in row 2"),
         (["5 ± 1", "1.5"], "row 2: '5 ± 1'"),
         (["1,23,456.0", "1"], "row 2: '1,23,456.0'"),
         (["1_000", "1"], "row 2: '1_000'"),

@@ -96,7 +96,7 @@ def test_the_last_step_of_each_run() -> None:
     (early,) = [
         note
         for note in runs.notes
-        if note.startswith("4 of 12 runs end before the last step of others (row ")
+        if note.startswith("4 of 12 runs end before the last step of others (rows ")
     ]
     assert early.endswith("and may have crashed; --where 'step == 3000' leaves them out.")
     kept = check(table, "reward", "method", by="task", last="step", where="step == 3000")
@@ -218,7 +218,7 @@ def test_a_crashed_run_is_an_empty_cell() -> None:
     wide.iloc[0, 3:5] = ["", "-"]
     runs = check(wide, "AUC", "Model", by="Dataset", wide="auto")
     assert len(runs.frame) == 43
-    assert any(note.startswith("2 runs ") and "(row 2, 2)" in note for note in runs.notes)
+    assert any(note.startswith("2 runs ") and "(rows 2, 2)" in note for note in runs.notes)
     commas = wide.map(lambda cell: str(cell).replace(".", ","))
     assert list(check(commas, "AUC", "Model", by="Dataset", wide="auto").frame["value"]) == list(
         runs.frame["value"]

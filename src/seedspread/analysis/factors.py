@@ -231,7 +231,7 @@ def audit_factors(
             min(sizes) < FEWEST_SEEDS,
             f"Error rates are not known for fewer than {FEWEST_SEEDS} seeds in a cell.",
         ),
-        (len(cells) > x.shape[1], "Everything else: bends of doses, and interactions beyond these."),
+        (len(cells) > x.shape[1], "Everything else: curvature in numeric factors, and further interactions."),
     ]
     return FactorsResult(
         runs.source, runs.columns.value, names, len(runs.frame), len(cells), (min(sizes), max(sizes)),

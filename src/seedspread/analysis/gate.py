@@ -522,7 +522,7 @@ def _set_of(name: str, table: ReadTable, question: Question, rules: Rules, bette
         runs.store and declared_metric(Store(runs.store), value)
     ):
         raise TableError(
-            f"which direction of {value} is better? Its name does not tell: give --higher-is-better or "
+            f"which direction of {value} is better? Its name does not show it: give --higher-is-better or "
             "--lower-is-better, or --two-sided if any change is bad"
         )
     metric, told = metric_of_runs(runs, None, better, accuracies=False)

@@ -369,7 +369,7 @@ def _welch(a: Published, b: Published, level: float) -> tuple[float, Interval, f
 def _sd_note(sd_is: str, found: "dict[str, tuple[str, str | None]] | None" = None) -> str:
     is_error = sd_is == "sd" and any(is_standard_error(sd) for _, sd in (found or {}).values())
     return {
-        "sd": "± is taken as the sample sd (n − 1); --sd-is population or --sd-is se says otherwise.",
+        "sd": "± is taken as the sample sd (n − 1); change with --sd-is population or --sd-is se.",
         "se": "± is taken as the standard error of the mean.",
         "population": "± is taken as an sd with n.",
     }["se" if is_error else sd_is]

@@ -251,8 +251,8 @@ def direction_note(name: str) -> str | None:
     if better == "higher" and {"acc", "accuracy"} & {*_words(name)}:
         return None
     first, other = ("Lower", "higher") if better == "lower" else ("Higher", "lower")
-    told = " (by its name)" if better else ", whose name does not tell"
-    return spoken(f"{first} is taken to be better for {name}{told}; --{other}-is-better says otherwise.")
+    told = " (by its name)" if better else " (its name does not show it)"
+    return spoken(f"{first} is assumed to be better for {name}{told}; change with --{other}-is-better.")
 
 
 def _words(name: str) -> list[str]:

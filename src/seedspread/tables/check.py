@@ -223,7 +223,7 @@ def _seed(table: Table, question: Question) -> tuple[str | None, list[str]]:
     if seed == "seed" and (not others or table.store is not None):
         return seed, []  # a store has one seed; its other columns are parameters of a program
     more = f" ({listed(others, 3)} could be it too: --seed {others[0]})" if others else ""
-    notes = [f"The seed is {seed}{more}."]
+    notes = [f"The seed column is {seed}{more}."]
     is_plain = plain_name(seed) in ("seed", "seeds") or question.group == SET
     pairs = combined(frame, [seed, str(question.group)])
     if not is_plain and pairs.max() == combined(frame, [seed]).max():
@@ -273,7 +273,7 @@ def one_row_per_run(
         out = f"; --where '{quoted(column)} == {at}' leaves them out" if np.ptp(latest) == 0 else ""
         many = f"{len(early):,} of {rows.sum():,} runs end before the last {column} of others"
         notes.append(f"{many} ({row_numbers(early)}), and may have crashed{out}.")
-    notes.insert(0, f"From each run, the row with the {which} {column} is taken: {taken}.")
+    notes.insert(0, f"Each run's row with the {which} {column} is used: {taken}.")
     return replace(table, frame=frame.loc[rows]), notes
 
 
@@ -528,8 +528,8 @@ def with_baseline(runs: RunTable, question: Question) -> RunTable:
         columns = replace(columns, baseline=baseline)
     else:
         note = (
-            f"No baseline is named: all {len(groups)} levels of {columns.group} are compared with each "
-            "other, later ones in the table over earlier ones."
+            f"No baseline was given, so all {len(groups)} levels of {columns.group} are compared in pairs, "
+            "later ones in the table over earlier ones."
         )
     return replace(runs, columns=columns, notes=(*runs.notes, note))
 

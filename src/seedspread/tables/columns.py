@@ -76,7 +76,7 @@ _GAPS = re.compile(r"(?<=\d)[\u00a0\u202f '’](?=\d{3}(?!\d))")
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column's numbers, NaN where a cell is empty, and whether they had per cent signs."""
+    """A column's numbers, NaN where a cell is empty, and whether they had percent signs."""
 
     values: "pd.Series[float]"
     per_cent: bool = False
@@ -118,10 +118,10 @@ def numbers_in(column: "pd.Series[Any]", name: str, decimal_comma: bool = False)
         unsigned = np.sort(np.r_[text.index[~signed], np.flatnonzero(plain)])
         if len(unsigned):
             raise TableError(
-                f"{name!r} has a per cent sign in {row_numbers(rows[text.index[signed]])} and none in "
+                f"{name!r} has a percent sign in {row_numbers(rows[text.index[signed]])} and none in "
                 f"{row_numbers(rows[unsigned])}; write all of them in one unit"
             )
-        notes.append(f"{name} has per cent signs: it is in per cent.")
+        notes.append(f"{name} has percent signs, so its values are percentages.")
     text = text.str.removesuffix("%").str.strip().str.replace(_GAPS, "", regex=True)
     commas = text.str.contains(",", regex=False)
     if commas.any():
@@ -225,7 +225,7 @@ class RunTable:
     source: str
     notes: tuple[str, ...]  # on what was found, and what was left out
     store: str | None = None  # the folder of the runs, if they come from a store
-    per_cent: bool = False  # whether the values had per cent signs
+    per_cent: bool = False  # whether the values had percent signs
     better: Better | None = None  # the better direction, if the source records it
     # The rows of runs without a value, which are not in `frame`.
     crashed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["stratum", "group", "seed"]))

@@ -52,7 +52,8 @@ def listed(names: Iterable[object], most: int = 12) -> str:
 
 def row_numbers(rows: Iterable[int]) -> str:
     every = list(rows)
-    return "row " + ", ".join(str(row) for row in every[:5]) + (", ..." if len(every) > 5 else "")
+    named = ", ".join(map(str, every[:5])) + ", ..." * (len(every) > 5)
+    return f"row{'s' * (len(every) > 1)} {named}"
 
 
 def check_options(
