@@ -232,7 +232,7 @@ class AuditResult(display.Result):
         else:
             yield from display.overview_tables(self, shown, p=details or width is None)
             left = 0 if shown is None else len(self.comparisons) - shown
-            yield from words.left_out(left, "comparisons, ")
+            yield from words.left_out(left)
 
     def _size(self) -> str:
         """Return `3 groups x 8 datasets, 240 runs`."""

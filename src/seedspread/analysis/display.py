@@ -311,13 +311,20 @@ def overview_tables(audit: AuditResult, most: int | None = None, p: bool = True)
     return [means_table(audit, most), ratios]
 
 
+def _left_out(*left: tuple[int, str]) -> str:
+    """Return what a table has no room for: `; 29 more tasks in the details`."""
+    return "".join(f"; {count} more {what} in the details" for count, what in left if count > 0)
+
+
 def means_table(audit: AuditResult, most: int | None = None) -> Table:
     """Return mean ± sd: a row for each dataset and a column for each group, or a row for each group."""
     found, levels = _summaries(audit), _levels(audit)
     strata, title = settings_in_order(stratum for stratum, _ in reversed(found)), f"{audit.value}: mean ± sd"
     if len(strata) == 1:
         rows = [(name, mean_and_sd(found[strata[0], name])) for name in levels]
+        title += _left_out((len(rows[most:]), "groups")) if most else ""
         return table_of(title, (audit.group, "mean ± sd"), rows[:most], "means")
+    title += _left_out((len(strata[most:]), words.plural(audit.by))) if most else ""
     lines = [
         (joined_levels(s), *(mean_and_sd(found[s, n]) if (s, n) in found else "" for n in levels))
         for s in strata[:most]
@@ -341,7 +348,8 @@ def means_and_ratios(audit: AuditResult, width: int, most: int) -> list[Table]:
     baselines = {c.baseline for c in audit.comparisons}
     if not fits or len(baselines) > 1 or len(columns) < 2 * len(means.columns) - 2:
         return [means, ratios]
-    title = f"{means.title}, and the variance ratio over {over} (* YES, after adjustment)"
+    more = _left_out((len({c.stratum for c in audit.comparisons}) - most, words.plural(audit.by)))
+    title = f"{audit.value}: mean ± sd, and the variance ratio over {over} (* YES, after adjustment){more}"
     headings, *rows = zip(*columns, strict=True)
     return [table_of(title, headings, rows, "means")]
 
@@ -382,8 +390,7 @@ def matrix_table(audit: AuditResult, width: int, most: int) -> Table:
         found = [cells.get((stratum, pair)) for stratum in strata[:most]]
         starred = [c and words.two(c.headline.ratio) + "*" * (c.word == "YES") for c in found]
         columns.append(words.aligned([cell or "" for cell in starred]))
-    left = [(len(pairs) - len(kept), "pairs"), (len(strata[most:]), words.plural(audit.by))]
-    more = "".join(f"; {count} more {what} in the details" for count, what in left if count > 0)
+    more = _left_out((len(pairs) - len(kept), "pairs"), (len(strata[most:]), words.plural(audit.by)))
     headings = (", ".join(audit.by), *(f"{a} vs {b}" for a, b in kept))
     rows = zip(names[:most], *columns, strict=True)
     return table_of(f"Variance ratios (* YES, after adjustment){more}", headings, rows, "matrix")

@@ -703,10 +703,11 @@ def copies_note(copies: int, runs: int, name: str, first: str) -> str:
     )
 
 
-def left_out(more: int, what: str = "") -> list[str]:
-    """Return a line on rows that a table leaves out, if there are any."""
-    kind = f"more {what}" if what else "more, "
-    return [f"{more:,} {kind}with larger p values, are not in this table."] if more > 0 else []
+def left_out(more: int) -> list[str]:
+    """Return a line on comparisons that a table leaves out, if there are any."""
+    if more == 1:
+        return ["1 more comparison, with a larger p value, is not in this table."]
+    return [f"{more:,} more comparisons, with larger p values, are not in this table."] if more > 1 else []
 
 
 def devices_note(devices: Mapping[str, int]) -> list[str]:
