@@ -159,6 +159,14 @@ def test_four_lines_for_a_review() -> None:
         assert [line.partition(":")[0] for line in lines] == ["Claim", "Power", "Spread", "Seeds"]
 
 
+def test_a_review_of_too_few_seeds_and_of_failed_runs() -> None:
+    frame = pd.DataFrame({"m": ["a"] * 8 + ["b"] * 8, "seed": [*range(8)] * 2, "acc": np.r_[1.0:17.0]})
+    few = review(audit(frame[frame["seed"] < 3], "acc", "m")).splitlines()
+    assert few[1] == "Power: 3 seeds each cannot show a difference in spread: it takes 5 per group."
+    failed = review(audit(frame.replace({"acc": {16.0: np.nan}}), "acc", "m")).splitlines()
+    assert failed[0].endswith(", 7 and 8 seeds; 1 of 8 seeds of b failed vs 0 of 8 of a.")
+
+
 def test_a_review_shows_figures_as_published() -> None:
     frame = pd.DataFrame({"m": ["a", "b"], "acc": ["0.90 (0.10)", "78.512% ± 2.00%"]})
     claim = "Claim: b 78.512 ± 2.00 vs a 0.90 ± 0.10, 10 seeds each."

@@ -111,7 +111,7 @@ def test_collapsed_runs_make_variance_the_wrong_question(tmp_path: Path) -> None
     for place in (0, 1, 2, 5, 6, 7):
         change(plan, place, collapsed=True, test_accuracy=0.1)
     report = Report(material_of(tmp_path))
-    assert any("how often runs fail, not their variance" in line for line in report.advice)
+    assert any("how often runs fail, not only their variance" in line for line in report.advice)
     per_seed = next(t for t in report.tables if t.id.endswith("per-seed"))
     assert "10.00 †" in per_seed.rows[0]
 

@@ -11,21 +11,11 @@ from typing import Any, Unpack, get_args
 
 import pandas as pd
 
+from seedspread.analysis import words
 from seedspread.analysis.audit_result import AuditResult
 from seedspread.analysis.display import MOST_ROWS, Answer, Block, Heading, Note, Result, mean_and_sd, table_of
 from seedspread.analysis.judgement import word_of
-from seedspread.analysis.words import (
-    aligned,
-    ci,
-    claim_of,
-    difference,
-    ends,
-    p_phrase,
-    p_value,
-    signed,
-    times,
-    two,
-)
+from seedspread.analysis.words import ends, p_phrase, p_value, signed, times, two
 from seedspread.errors import spoken
 from seedspread.render.table import Table
 from seedspread.runs.levels import group_name
@@ -383,14 +373,14 @@ def _seeds(a: int, b: int) -> str:
 
 
 def _lines(c: PublishedComparison, equivalence: float) -> list[Answer]:
-    claim = claim_of(c.verdict, c.group.name, c.ratio, c.seeds, equivalence)
+    claim = words.claim_of(c.verdict, c.group.name, c.ratio, c.seeds, equivalence)
     if c.verdict == "CAN'T TELL" and min(c.group.n, c.baseline.n) < FEWEST_SEEDS:
         claim += f": it takes {FEWEST_SEEDS} per group"
     sd = times(None if c.ratio is None else sqrt(c.ratio))
     clear = "they differ" if 0 not in c.difference_interval else "no clear difference"
-    means = f"{clear}: {difference(Estimate(c.difference, c.difference_interval))}"
+    means = f"{clear}: {words.difference(Estimate(c.difference, c.difference_interval))}"
     power = f"{c.seeds} reliably detect only ratios above {two(c.detectable)}, if values are normal"
-    figures = f"variance {times(c.ratio)} ({ci(c.interval)}), sd {sd}, {p_phrase(c.p)}"
+    figures = f"variance {times(c.ratio)} ({words.ci(c.interval)}), sd {sd}, {p_phrase(c.p)}"
     answer = Answer.of(c.verdict, claim, figures)
     return [answer, Answer.of("Means", means), *([Answer.of("Power", power)] if c.detectable else [])]
 
@@ -408,7 +398,7 @@ def _table(result: PublishedResult, most: int | None = None) -> Table:
             p_value(c.p),
             c.verdict,
         )
-        for c, ratio in zip(chosen, aligned([two(c.ratio) for c in chosen]), strict=True)
+        for c, ratio in zip(chosen, words.aligned([two(c.ratio) for c in chosen]), strict=True)
     ]
     return table_of("Differences of means, and variance ratios", heads, rows)
 
@@ -435,29 +425,34 @@ def review(result: "PublishedResult | AuditResult") -> str:
     several = len(result.comparisons)
     if isinstance(result, AuditResult):
         c = min(result.comparisons, key=lambda c: 1.0 if c.headline.p is None else c.headline.p)
-        title, n, ratio, detectable = c.title, _seeds(*c.seeds), c.headline.ratio, c.detectable
+        title, n, ratio, seeds = c.title, _seeds(*c.seeds), c.headline.ratio, c.seeds
+        power, failed = words.power(c, "variance ratios"), words.failure_counts(c)
         interval, word, enough = c.headline.shown_interval, c.word, None
         with suppress(BudgetError, ValueError, OverflowError):  # too many seeds to plan for
             enough = max(planning.seeds_for(max(ratio, 1 / ratio))[0], FEWEST_SEEDS) if ratio else None
         sides = [f"{group_name(c.factor, side.group)} {mean_and_sd(side)}" for side in c.pooled]
     else:
         p = min(result.comparisons, key=lambda c: c.p)
-        title, n, ratio, detectable = p.title, p.seeds, p.ratio, p.detectable
+        title, n, ratio, seeds = p.title, p.seeds, p.ratio, (p.group.n, p.baseline.n)
+        power, failed = f"reliably detect only variance ratios above {two(p.detectable)}", ""
         interval, word, enough = p.interval, p.verdict, p.enough
         sides = [str(s) if "±" in s.name else f"{s.name} {s}" for s in (p.group, p.baseline)]
     which = f" (the clearest of {several} comparisons, {title})" if several > 1 else ""
-    power = f"reliably detect only variance ratios above {two(detectable)}"
-    if not detectable:
+    if min(seeds) < FEWEST_SEEDS:
         power = f"cannot show a difference in spread: it takes {FEWEST_SEEDS} per group"
     settled = f"about {enough} per group would reliably detect a ratio of this size."
     if word in ("YES", "NO"):
         settled = "enough for this answer; more would narrow the interval."
+    elif ratio in (None, 0.0, inf):
+        settled = f"it takes at least {FEWEST_SEEDS} per group, and a spread in both."
     elif enough is None:
         settled = "a ratio this close to 1 is out of reach for any number of seeds that can be planned."
+    elif enough <= min(seeds):
+        settled = "enough to detect a ratio of this size; the doubt is not about their number."
+    shown = f"variance ratio {two(ratio)} ({words.ci(interval) if interval else 'no interval'})"
     return (
-        f"Claim: {sides[0]} vs {sides[1]}, {n}{which}.\n"
+        f"Claim: {sides[0]} vs {sides[1]}, {n}{f'; {failed}' if failed else ''}{which}.\n"
         f"Power: {n} {power}.\n"
-        f"Spread: variance ratio {two(ratio)} ({ci(interval) if interval else 'no interval'}). "
-        f"Did the spread change? {word}.\n"
+        f"Spread: {shown if ratio is not None else 'no variance ratio'}. Did the spread change? {word}.\n"
         f"Seeds: {settled}"
     )

@@ -356,7 +356,7 @@ def next_steps(every: Sequence[Comparison]) -> list[str]:
     out = []
     if any(c.failures for c in every):
         out.append(
-            "Compare how often runs fail, not their variance: the failure rates stand with each comparison, "
+            "Compare how often runs fail, not only their variance: each comparison has its failure rates, "
             "with an exact test."
         )
     shown = [c for c in every if c.word == "YES" and c.headline.ratio]
@@ -389,10 +389,7 @@ def asides(c: Comparison) -> list[tuple[str, str]]:
         out.append(("Means", means_sentence(c.group_name, c.means, c.better)))
     if c.detectable is not None:
         enough = seed_counts((max(c.seeds[0], FEWEST_SEEDS), max(c.seeds[1], FEWEST_SEEDS)))
-        power = f"{enough} reliably detect only ratios above {two(c.detectable)}"
-        if c.word == "YES" and c.headline.pairs and abs(r := c.paired_correlation or 0.0) > _CORRELATED:
-            power += f", or smaller ones if shared seeds correlate, as here (r = {minus(f'{r:.2f}')})"
-        out.append(("Power", power))
+        out.append(("Power", f"{enough} {power(c, 'ratios')}"))
     h = c.headline
     if h.looks and h.shrunken and h.looks.number < len(h.looks.sizes) and c.word == "YES":
         shrunken = f"{times(h.shrunken.ratio)} ({ends(h.shrunken.interval)})"
@@ -404,13 +401,22 @@ def asides(c: Comparison) -> list[tuple[str, str]]:
     return [*out, *(("Caution", line) for line in c.warnings)]
 
 
+def power(c: Comparison, ratios: str) -> str:
+    """Return `reliably detect only ratios above 6.9`, and what shared seeds make of it."""
+    said = f"reliably detect only {ratios} above {two(c.detectable)}"
+    if c.word == "YES" and c.headline.pairs and abs(r := c.paired_correlation or 0.0) > _CORRELATED:
+        said += f", or smaller ones if shared seeds correlate, as here (r = {minus(f'{r:.2f}')})"
+    return said
+
+
 def failures_lead(c: Comparison) -> bool:
     """Return whether failed runs come first: their rates differ, or most runs fail."""
     f = c.failures
     return f is not None and f.kind != "clusters" and (f.p < _ALPHA or max(r.value for r in f.rates) > 0.5)
 
 
-def failure_rates(c: Comparison) -> str:
+def failure_counts(c: Comparison) -> str:
+    """Return `3 of 14 seeds of new failed vs 0 of 14 of old`; empty if none did."""
     f = c.failures
     if f is None:
         return ""
@@ -421,11 +427,16 @@ def failure_rates(c: Comparison) -> str:
         "censored": "never reached it",
     }[f.kind]
     (x, y), (n, m) = f.failed, f.seeds
-    rates = f"{x} of {n} seeds of {c.group_name} {what} vs {y} of {m} of {c.baseline_name}"
-    points = ""
+    return f"{x} of {n} seeds of {c.group_name} {what} vs {y} of {m} of {c.baseline_name}"
+
+
+def failure_rates(c: Comparison) -> str:
+    f, points = c.failures, ""
+    if f is None:
+        return ""
     if f.difference.interval is not None:
         points = f", rate {difference(f.difference, 'points', 100)}"
-    said = f"{rates} ({p_phrase(f.p)}{points})"
+    said = f"{failure_counts(c)} ({p_phrase(f.p)}{points})"
     if f.kind != "clusters" and max(f.failed):
         return f"{said}; the verdict is about the {'others' if f.kind == 'censored' else 'successful runs'}"
     if f.sound_ratio is None or f.sound_p is None:
