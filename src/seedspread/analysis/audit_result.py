@@ -208,7 +208,7 @@ class AuditResult(display.Result):
         """Return one line per comparison, for a chat."""
         return "\n".join(
             f"{c.word}: {c.title} ({self.value}, {words.seed_counts(c.seeds)}): "
-            f"{words.figures(c) or words.claim(c)}"
+            f"{words.claim(c) if c.p_adjusted is None else words.figures(c)}"
             for c in self.comparisons
         )
 
