@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 from seedspread.errors import printable
@@ -235,6 +236,14 @@ def test_a_terminal_of_any_width_gets_every_number_whole(width: int) -> None:
         assert text.count(cell) >= 3, (width, text)
     assert all(len(line) <= width for line in text.splitlines())
     assert (text.count("comparison") == 1) == (width >= 120)  # a table with headings, or a paragraph per row
+
+
+def test_strips_of_wide_and_long_names_are_aligned_and_fit() -> None:
+    first, second, _ = strip_lines([("基準", [0.0, 1.0]), ("long", [0.0, 1.0])], 40)
+    assert cell_len(first.partition("|")[0]) == cell_len(second.partition("|")[0])
+    lines = strip_lines([("a_name_of_more_than_half_a_line", [0.0, 1.0]), ("b", [0.0, 1.0])], 40)
+    assert lines[::2] == ["a_name_of_more_than_half_a_line", "b", lines[4]]
+    assert {len(line) for line in lines[1::2]} == {40}
 
 
 def test_values_on_a_line_are_counted_where_they_fall_together() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table as RichTable
@@ -73,18 +74,18 @@ def to_rich(table: Table, styles: Mapping[str, str] = MappingProxyType({})) -> F
 def _widths(table: Table, room: int) -> list[int] | None:
     """Return the columns' widths, or None without enough room; headings are broken first, numbers never."""
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    cells = [max(map(len, column), default=0) for column in columns]
+    cells = [max(map(cell_len, column), default=0) for column in columns]
     headings = [column.whole for column in table.columns]
-    words = [max(map(len, heading.split()), default=0) for heading in headings]
+    words = [max(map(cell_len, text.split()), default=0) for text in headings]
     room -= _BETWEEN * (len(cells) - 1)
-    usual = [max(word, min(len(head), _LONG_HEADING)) for word, head in zip(words, headings, strict=True)]
+    usual = [max(word, min(cell_len(t), _LONG_HEADING)) for word, t in zip(words, headings, strict=True)]
     for least in (usual, words):
         widths = [max(cell, heading) for cell, heading in zip(cells, least, strict=True)]
         if sum(widths) <= room:
             return widths
     texts = [i for i, numeric in enumerate(numeric_columns(table)) if not numeric]
     for i in texts:  # a name is broken between words, never cut
-        words[i] = max([words[i], *(len(word) for cell in columns[i] for word in cell.split())])
+        words[i] = max([words[i], *(cell_len(word) for cell in columns[i] for word in cell.split())])
     room -= sum(width for i, width in enumerate(widths) if i not in texts)
     for place, i in enumerate(sorted(texts, key=widths.__getitem__)):
         share = room // (len(texts) - place)
@@ -150,17 +151,22 @@ def _joined(lines: Iterable[tuple[str, str]]) -> Text:
 
 
 def strip_lines(strips: Sequence[tuple[str, Sequence[float]]], room: int = 80) -> list[str]:
-    """Return strip plots on one axis, `room` characters wide; a digit counts values at the same place."""
+    """Return strip plots on one axis, `room` characters wide; a digit counts values at the same place.
+
+    Names that would take more than half of the room stand above their strips.
+    """
     everything = np.concatenate([values for _, values in strips])
     low, high = float(everything.min()), float(everything.max())
-    width = max(len(name) for name, _ in strips)
+    width = max(cell_len(name) for name, _ in strips)
+    is_above = width > room // 2
+    width = 0 if is_above else width
     strip = min(max(room - width - 3, 20), _STRIP)
     lines = []
     for name, values in strips:
         columns = np.round((np.array(values) - low) / ((high - low) or 1.0) * (strip - 1)).astype(int)
         counts = np.bincount(columns, minlength=strip)
         dots = "".join(" " if k == 0 else "•" if k == 1 else str(k) if k < 10 else "#" for k in counts)
-        lines.append(f"{name:<{width}} |{dots}|")
+        lines += [name] * is_above + [f"{'' if is_above else name + ' ' * (width - cell_len(name))} |{dots}|"]
     left, right = f"{low:.4g}", f"{high:.4g}"
     lines.append(f"{'':<{width}}  {left}{right:>{strip - len(left)}}")
     return lines
