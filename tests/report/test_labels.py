@@ -155,7 +155,8 @@ def told(chart: Chart) -> list[str]:
         for p in chart.panels
         for text in (
             p.title, p.x.title, p.y.title,
-            *(name for axis in (p.x, p.y) for _, name in axis.ticks),
+            # beside its factor's name a level stands alone
+            *(f"{axis.title} = {name}" for axis in (p.x, p.y) for _, name in axis.ticks),
             *(text for mark in p.marks for text in (mark.name, *mark.labels)),
         )
     ]  # fmt: skip

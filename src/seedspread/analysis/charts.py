@@ -97,7 +97,7 @@ def _on_one_scale(panels: Sequence[Panel]) -> list[Panel]:
 def _ratios_panel(audit: AuditResult, wide: bool, of_what: str) -> Panel:
     """Return every ratio with the interval that decides its verdict, and the averages over strata."""
     one = audit.comparisons[0] if len(audit.comparisons) == 1 else None
-    lines = [Line.of(c.headline, "" if one else c.title) for c in audit.comparisons]
+    lines = [Line.of(c.headline, "" if one else c.title) for c in audit.in_order]
     for f in audit.forests:
         name = f"average: {' vs '.join(forest_groups(f, audit.group))}"
         lines.append(Line(name, f.pooled, f.interval, is_average=True))
@@ -184,8 +184,9 @@ def _runs_panel(audit: AuditResult, stratum: Levels) -> Panel:
             Mark("dots", block_name(audit.blocks, b), (), (), symbol=k, legend=True)
             for k, b in enumerate(blocks)
         ]
-    title = stratum_name(audit.by, stratum)
-    return Panel(title, groups_axis(names), Axis(axis_title(audit.metric)), tuple(marks))
+    title, levels = stratum_name(audit.by, stratum), [strip.group for strip in strips]
+    axis = replace(groups_axis(levels), title="" if levels == names else audit.group)  # numbers need a title
+    return Panel(title, axis, Axis(axis_title(audit.metric)), tuple(marks))
 
 
 def axis_title(metric: Metric) -> str:

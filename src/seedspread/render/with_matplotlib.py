@@ -3,6 +3,7 @@
 import io
 import math
 import textwrap
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
@@ -43,6 +44,8 @@ _COLUMN, _PAGE = 3.25, 5.5
 _HEIGHT = 2.5
 # Letters of a row name for which a column is too narrow, and the width of a letter in inches.
 _LONG_NAME, _LETTER = 30, 0.062
+# Letters beyond which a word is very long, and the height of a line.
+_LONG, _LINE = 26, 0.15
 # Letters of an axis title that fit a panel's height.
 _Y_TITLE = 24
 # Height of a wide panel in inches: of its axis, and of each row.
@@ -92,7 +95,8 @@ def draw(chart: Chart) -> Picture:
     names = [line for panel in chart.panels for _, name in panel.y.ticks for line in name.split("\n")]
     is_narrow = across == 1 and max(map(len, names), default=0) <= _LONG_NAME
     width = _COLUMN if is_narrow and not any(panel.wide for panel in chart.panels) else _PAGE
-    heights = [_ROWS + _ROW * len(row[0].y.ticks) if row[0].wide else _HEIGHT * chart.height for row in rows]
+    usual = [_ROWS + _ROW * len(row[0].y.ticks) if row[0].wide else _HEIGHT * chart.height for row in rows]
+    heights = [height + _for_long_names(row) for height, row in zip(usual, rows, strict=True)]
     labels = [_entry(mark) for mark in chart.legend]
     longest = max((len(mark.name) for mark in chart.legend), default=0)
     columns = max(1, min(len(labels), int(width / (0.5 + 0.065 * longest))))
@@ -111,12 +115,21 @@ def draw(chart: Chart) -> Picture:
     return figure
 
 
+def _for_long_names(row: Sequence[Panel]) -> float:
+    """Return the height, in inches, of the lines that long titles and names below panels take beyond two."""
+    titles = [len(panel.title) for panel in row]
+    ticks = [(len(name), len(panel.x.ticks)) for panel in row for _, name in panel.x.ticks]
+    names = [length * many for length, many in ticks if length > _LONG]
+    return _LINE * sum(max(max(lengths, default=0) // _LONG - 1, 0) for lengths in (titles, names))
+
+
 def _broken(text: str, letters: int) -> str:
-    """Break a text between words into lines of at most this many letters, if its words allow that."""
+    """Break a text between words into lines of at most this many letters; only very long words are broken."""
+    is_long = max(map(len, text.split()), default=0) > _LONG
     return "\n".join(
         part
         for line in plain(text).split("\n")
-        for part in textwrap.wrap(line, max(letters, 8), break_long_words=False)
+        for part in textwrap.wrap(line, max(letters, 8), break_long_words=is_long)
     )
 
 
@@ -149,7 +162,7 @@ def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
         _draw_mark(axes, mark, panel.x)
     if any(axis.log and axis.ticks for axis in (panel.x, panel.y)):
         axes.minorticks_off()
-    if any(len(word) > below for _, name in panel.x.ticks for word in name.split()):
+    if any(below < len(word) <= _LONG for _, name in panel.x.ticks for word in name.split()):
         for text in axes.get_xticklabels():
             text.set(rotation=30, ha="right", rotation_mode="anchor")
     if panel.y.ticks and not any(name for _, name in panel.y.ticks):
