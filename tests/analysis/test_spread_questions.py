@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from seedspread import audit, audit_factors, audit_sd
+from seedspread.analysis.words import many_groups_sentence
 from seedspread.errors import SeedspreadError
 from seedspread.tables.question import TableError
 from tests.analysis.made import runs
@@ -113,8 +114,8 @@ def test_many_groups_lead_with_the_answer_about_all_of_them() -> None:
     assert result.omnibus.sd.interval is not None
     assert 0.01 in result.omnibus.sd.interval
     text = result.to_text()
-    assert "one sd fits all 12 groups" in text
-    assert "of 11 comparisons" not in text
+    assert many_groups_sentence(result.omnibus) in " ".join(text.split())
+    assert "of 11" not in text
     assert "group 7" in result.to_text(details=True)
     assert json.loads(result.to_json())["omnibus"]["groups"] == 12
     few = audit(runs({"a": 0.01, "b": 0.01, "c": 0.01}), "score", "arm")
@@ -142,7 +143,9 @@ def test_groups_that_do_not_share_one_sd_are_judged_one_by_one() -> None:
         runs({"a": 0.01, "b": 0.05, "c": 0.2, "d": 0.01, "e": 1.0}, 20), "score", "arm", sigma=0.01
     )
     assert {a.of: a.word for a in result.found if a.of in "bce"} == {"b": "NO", "c": "NO", "e": "NO"}
-    assert "do not share one sd" in result.to_text()
+    (together,) = result.many
+    assert together.word == "YES"
+    assert many_groups_sentence(together) in " ".join(result.to_text().split())
     assert "5 of 5" not in result.to_text()
 
 

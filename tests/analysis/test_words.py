@@ -17,6 +17,7 @@ from seedspread.analysis.words import (
     claim,
     copies_note,
     detail_lines,
+    devices_note,
     ends,
     failure_rates,
     failure_signs,
@@ -25,6 +26,7 @@ from seedspread.analysis.words import (
     listed,
     look_title,
     looks_note,
+    many_groups_sentence,
     means_sentence,
     next_steps,
     opposed_runs,
@@ -41,7 +43,15 @@ from seedspread.stats.classic import mean_difference
 from seedspread.stats.components import Sample
 from seedspread.stats.failures import failures
 from seedspread.stats.groups import Group, same_seed_runs, unequal_cells
-from seedspread.stats.result import Better, FailureModel, InterimLook, Interval
+from seedspread.stats.result import (
+    Better,
+    Doubt,
+    Estimate,
+    FailureModel,
+    InterimLook,
+    Interval,
+    ManyGroups,
+)
 from seedspread.stats.seed_summaries import noise_from_accuracies, noise_from_predictions
 from tests.analysis.made import NEW, OLD, runs
 from tests.stats.groups import group_of, paper_groups
@@ -221,6 +231,41 @@ def test_a_ratio_is_that_of_the_group_over_its_baseline_everywhere() -> None:
     assert c.headline.ratio < 1
     assert f"clamp may spread less across seeds; variance ×{two(c.headline.ratio)}" in c.verdict
     assert f"CI {two(c.headline.interval.low)} to {two(c.headline.interval.high)}" in c.verdict
+
+
+def test_a_doubt_says_what_carries_the_answer() -> None:
+    seed = Doubt("seed", "5", "clamp", 1.2)
+    scale = Doubt("scale", "logit", ratio=1.2)
+    yes = "clamp spreads more across seeds, but "
+    for doubt, said in (
+        (seed, "seed 5 of clamp alone accounts for it"),
+        (scale, "not on the logit scale (variance ×1.2)"),
+    ):
+        assert claim(replace(published(), word="MAYBE", doubts=(doubt,))) == yes + said
+
+
+def test_many_groups_are_one_sentence() -> None:
+    sd = Estimate(0.0094, Interval(0.0082, 0.011, 0.95))
+    many = ManyGroups(12, 0.789, "CAN'T TELL", 2.0, sd)
+    fits = "one sd fits all 12 groups (p = 0.789): 0.00940 (95% CI 0.00820 to 0.0110)"
+    assert many_groups_sentence(many) == f"{fits}; some may still differ by 2x"
+    assert many_groups_sentence(replace(many, word="NO")) == f"{fits}; their variances differ by less than 2x"
+    apart = replace(many, word="YES", p=0.001)
+    assert many_groups_sentence(apart) == "the 12 groups do not share one sd, p = 0.001"
+
+
+def test_one_comparison_of_several_says_how_many_it_is_adjusted_for() -> None:
+    assert published().verdict.endswith("p = 0.018.")
+    assert replace(published(), family=4).verdict.endswith("p = 0.018, adjusted for 4 comparisons.")
+
+
+def test_groups_in_different_blocks_are_said_to_be_mixed() -> None:
+    assert any("not run in the same blocks" in line for line in published("cifar10-low").warnings)
+
+
+def test_a_device_without_a_name_is_said_to_be_unrecorded() -> None:
+    (note,) = devices_note({"NVIDIA A100": 2, "": 2})
+    assert "unlike devices (2 on NVIDIA A100, 2 on a device that was not recorded)" in note
 
 
 def test_no_spread_is_a_sentence() -> None:

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from seedspread.analysis.audit import audit
 from seedspread.analysis.charts import audit_chart
 from seedspread.analysis.components import components
+from seedspread.analysis.words import title_of_many
 from seedspread.cff.presets import read_config
 from seedspread.paper.report import paper_setting
 from seedspread.render.chart import Chart
@@ -141,7 +143,9 @@ def test_many_open_comparisons_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
     report = Report(load_table(path, "accuracy", "arm", None, [], "seed", "task"))
-    assert report.answer == "Yes in 2 of 12 comparisons, can't tell in 10"
+    every = [c for setting in report.data.settings for c in setting.comparisons]
+    assert Counter(c.word for c in every) == {"YES": 2, "CAN'T TELL": 10}
+    assert report.answer == title_of_many(every)
     assert report.about == "accuracy by arm | 12 comparisons, 96 runs"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.report import fill
 from seedspread.analysis.audit import audit
-from seedspread.analysis.words import title_of
+from seedspread.analysis.words import next_steps, noise_lines, title_of, title_of_many
 from seedspread.cff.margins import layer_margins
 from seedspread.paper.report import OTHER_SCALE
 from seedspread.report.extension import ReportData, ReportError
@@ -111,7 +111,9 @@ def test_collapsed_runs_make_variance_the_wrong_question(tmp_path: Path) -> None
     for place in (0, 1, 2, 5, 6, 7):
         change(plan, place, collapsed=True, test_accuracy=0.1)
     report = Report(material_of(tmp_path))
-    assert any("how often runs fail, not only their variance" in line for line in report.advice)
+    (c,) = report.data.settings[0].comparisons
+    assert c.failures is not None
+    assert next_steps([c])[0] in report.advice
     per_seed = next(t for t in report.tables if t.id.endswith("per-seed"))
     assert "10.00 †" in per_seed.rows[0]
 
@@ -165,7 +167,9 @@ def test_real_runs_have_layers_curves_and_floors(tmp_path: Path) -> None:
     assert [panel.title[:3] for panel in made["profiles"].panels] == ["(a)", "(b)", "(c)"]
     # Runs so small hardly learn: most of them count as failed, and too few are left for a verdict.
     assert "answer" not in made
-    assert "Test-set noise: " in " ".join(report.sections[0].words)
+    (c,) = report.data.settings[0].comparisons
+    assert c.floors
+    assert set(noise_lines(c)) <= set(report.sections[0].words)
     for planned in plan.runs:
         folder = Store(tmp_path / "store").folder(planned.key)
         layers = read_layers(folder, tuple(layer_margins(planned.parameters)))
@@ -219,7 +223,9 @@ def test_a_study_is_not_judged_by_the_adjusted_p_of_another(tmp_path: Path) -> N
     by_study = {s.study: s.comparisons[0] for s in material.settings}
     assert by_study["second"].p_adjusted == by_study["second"].headline.p
     assert (by_study["second"].p_adjusted or 1) < 0.001
-    assert Report(material).answer == "Yes in 1 of 2 comparisons, can't tell in 1"
+    every = [c for setting in material.settings for c in setting.comparisons]
+    assert sorted(c.word for c in every) == ["CAN'T TELL", "YES"]
+    assert Report(material).answer == title_of_many(every)
 
 
 def test_two_comparisons_of_the_same_runs_are_both_shown(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from seedspread.cff.training.result import RunResult
 from seedspread.cli import app
 from seedspread.errors import SeedspreadError
 from seedspread.paper.quickstart import quickstart
+from seedspread.paper.report import OTHER_SCALE
 from seedspread.runs.metrics import metric_of
 from seedspread.runs.store import Store
 from seedspread.study.executor import StudyProgress
@@ -107,7 +108,7 @@ def test_the_quickstart_trains_audits_writes_a_report_and_says_what_it_can_show(
         assert words in said
     assert f"seedspread audit {tmp_path / 'store'} --explain" in said
     page = (tmp_path / "store" / "report.html").read_text()
-    assert "not the paper" in page
+    assert escape(OTHER_SCALE) in page
     assert str(tmp_path) not in page  # a page travels: it knows nobody's folders
     first = quickstart(tmp_path / "store")
     assert first.rows == 6
