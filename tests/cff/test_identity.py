@@ -141,9 +141,9 @@ def test_every_field_can_be_set() -> None:
         (["data.augment=[{op='blur'}]"], "data.augment.*blur"),
         (["training.epochs=many"], "training.epochs: .* got 'many'"),
         (["training.batch_size=1"], "training.batch_size"),
-        (["model.patch_size=5"], "model: patch_size 5 does not divide"),
+        (["model.patch_size=5"], "model: patch_size 5 "),
         (["training.rule=cross_entropy", "training.select=best_val_loss"], "training: select"),
-        (["model.heads=3"], "model: heads 3 does not divide dim 128"),
+        (["model.heads=3"], "model: heads 3 .* 128"),
         (["objective.margin_type=clip"], "objective.margin_type"),
         (["objective.temperature=0"], "objective.temperature"),
         (["data.name=cifar"], "data.name: .*'cifar10'"),
@@ -164,5 +164,5 @@ def test_an_unknown_preset_and_a_broken_file_are_said(tmp_path: Any) -> None:
         read_config("missing.toml")
     broken = tmp_path / "broken.toml"
     broken.write_text("= 3")
-    with pytest.raises(ConfigError, match="is not a TOML file"):
+    with pytest.raises(ConfigError, match=r"broken\.toml .*line 1"):
         read_config(str(broken))

@@ -120,8 +120,8 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "deep.json": ("[" * 100_000, "deep.json"),
     "broken.xlsx": (b"PK\x03\x04 no archive", "no Excel file"),
     "old.xls": (b"\xd0\xcf\x11\xe0", "old Excel format"),
-    "broken.parquet": (b"PAR1 nothing PAR1", "cannot be read"),
-    "broken.csv.gz": (gzip.compress(PLAIN.encode())[:-9], "cannot be read"),
+    "broken.parquet": (b"PAR1 nothing PAR1", ": Parquet file size is 17 bytes"),
+    "broken.csv.gz": (gzip.compress(PLAIN.encode())[:-9], ": Compressed file ended"),
 }  # fmt: skip
 # Values that are read, with a run that is counted as failed.
 MISSING = [*"", "nan", "NaN", "N/A", "null", "-", "—", "#N/A", "None", "n.a.", "<NA>"]

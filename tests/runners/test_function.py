@@ -168,10 +168,10 @@ def test_its_arguments_are_what_a_study_can_set(module: Callable[[str], Path]) -
     assert runner.full_name("offset") == "offset"
     with pytest.raises(RunnerError, match=r"takes no argument 'ofset'.*'offset'. .it takes seed, of"):
         runner.full_name("ofset")
-    with pytest.raises(RunnerError, match="a parameter and a metric"):
+    with pytest.raises(RunnerError, match=r"^'score' is "):
         runner.full_name("score")
     for name in ("seed", "study", "key", "collapsed", "majority"):
-        with pytest.raises(RunnerError, match=f"'{name}' cannot be a parameter"):
+        with pytest.raises(RunnerError, match=f"^'{name}'"):
             named_runner("mine:anything", folder, SCORE).full_name(name)
     with pytest.raises(RunnerError, match="mine:needs needs a value for 'width'"):
         named_runner("mine:needs", folder).parameters(None, {})
@@ -311,8 +311,8 @@ def test_it_returns_numbers(tmp_path: Path, case: int, metrics: dict[str, float]
     ("case", "words"),
     [
         (5, "'score'.*: 'high'"),
-        (6, "metric 'score' is NaN or infinite"),
-        (7, "metric 'score' is NaN or infinite"),
+        (6, "'score' .*NaN"),
+        (7, "'score' .*infinite"),
         (8, "'score'.*: True"),
         (9, "'score'.*: 'True'"),
         (10, "'score'.*: 'array"),

@@ -142,7 +142,7 @@ def test_a_pattern_that_finds_nothing_or_no_number() -> None:
         ("{ regex = '(a)', file = 'x.json' }", "not both"),
         ("{ key = 'a' }", "name it with file"),
         ("{ file = 'x.npy' }", "must end in one of .json"),
-        ("{ file = '{nope}.json' }", "{nope}, which is not a parameter"),
+        ("{ file = '{nope}.json' }", "{nope}"),
     ],
 )
 def test_a_study_that_cannot_be_read_is_refused(tmp_path: Path, metric: str, message: str) -> None:

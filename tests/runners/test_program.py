@@ -98,12 +98,12 @@ def test_true_is_written_as_in_the_file(tmp_path: Path) -> None:
         ('command = [', 'command = "a \'b" #', "run.command: cannot be split"),
         ("[factors]", "timeout = 0\n[factors]", "run.timeout: must be a time"),
         ("[factors]", 'timeout = "2 weeks"\n[factors]', "run.timeout: must be a time"),
-        ("[factors]", 'inputs = ["nothing.py"]\n[factors]', "names no file"),
+        ("[factors]", 'inputs = ["nothing.py"]\n[factors]', "inputs: 'nothing.py'"),
         ("[factors]", 'inputs = [""]\n[factors]', "inputs: ''"),
         ("[factors]", 'input = ["train.py"]\n[factors]', "'inputs'"),
         ("[metrics]", "[metric]", "'metrics'"),
-        ("seeds = 1", "seeds = 1\npreset = 'quickstart'", "a preset is for a runner that has presets"),
-        ("seeds = 1", "seeds = 1\nvary = ['init']", "its runs have one seed"),
+        ("seeds = 1", "seeds = 1\npreset = 'quickstart'", 'runner = "cff"'),
+        ("seeds = 1", "seeds = 1\nvary = ['init']", "'init'"),
     ],
 )  # fmt: skip
 def test_mistakes_in_a_study_are_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"layer": 10_000}, "must be a whole number"),
         ({"layer": "first"}, "must be a number; got 'first'"),
         ({"layer": True}, "must be a number; got True"),
-        ({"layer": 0, "rate": 60}, "a share from 0 to 1; got 60"),
+        ({"layer": 0, "rate": 60}, "rate=.* 0 to 1; got 60"),
         ({"layer": 0, "gradient_norm": [1.0, 2.0]}, "gradient_norm=...\\) must be a single number"),
     ],
 )

@@ -327,7 +327,8 @@ def test_seeds_may_drive_some_streams_only(tmp_path: Path) -> None:
     whole = read(tmp_path, GOOD)
     assert not set(Plan.make(study, tmp_path / "x").distinct) & set(Plan.make(whole, tmp_path / "x").distinct)
     message = refused(tmp_path, GOOD.replace("[factors]", 'vary = ["weights"]\n[factors]'))
-    assert "vary: no source is called 'weights'; there are init, " in message
+    assert "vary: " in message
+    assert "'weights'; there are init, " in message
 
 
 @pytest.mark.soak

