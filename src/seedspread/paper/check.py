@@ -77,7 +77,7 @@ def fourteen_seeds() -> Check:
     return seeds == 14, computed, {"seeds": seeds}
 
 
-def accuracy_compresses() -> Check:
+def accuracy_compresses() -> tuple[bool | None, str, dict[str, Any]]:
     """Compare the datasets' subtraction groups: nothing is truncated there, so only accuracy can matter."""
     groups = {name: published_group(name, "subtract") for name in (MAIN[0], *MAIN[2:])}
     ten, *others = groups.values()
