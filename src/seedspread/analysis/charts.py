@@ -196,7 +196,6 @@ def axis_title(metric: Metric) -> str:
 
 
 def groups_axis(groups: Sequence[str]) -> Axis:
-    """Return an axis with a position for each group."""
     return Axis(
         ticks=tuple((float(i), group) for i, group in enumerate(groups)), range=(-0.6, len(groups) - 0.4)
     )

@@ -100,7 +100,6 @@ class Result:
         raise NotImplementedError
 
     def chart(self) -> Chart:
-        """Return its picture."""
         raise PlotError(f"{type(self).__name__} has no picture")
 
     def to_json(self) -> str:

@@ -42,8 +42,6 @@ _FEW = 3
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules for passing; see `gate`."""
-
     alpha: float = 0.05
     confidence: float = 0.95
     margin: float | None = None

@@ -498,13 +498,11 @@ def detail_lines(c: Comparison) -> list[str]:
     h, lines = c.headline, []
     if h.above_1 is not None and h.above_2 is not None and h.shrunken is not None:
         prior, larger = h.shrunken, f"Probability that {c.group_name} has the larger variance"
-        lines.append(
-            f"{larger}: {probability(h.above_1)}; more than twice as large: {probability(h.above_2)}."
-        )
-        lines.append(
+        lines += [
+            f"{larger}: {probability(h.above_1)}; more than twice as large: {probability(h.above_2)}.",
             f"The same under a skeptical prior, N(0, 1) on the log ratio: {probability(prior.above_1)} and "
-            f"{probability(prior.above_2)}; variance {times(prior.ratio)} ({ci(prior.interval)})."
-        )
+            f"{probability(prior.above_2)}; variance {times(prior.ratio)} ({ci(prior.interval)}).",
+        ]
     if h.raw_ratio is not None:
         lines.append(f"Raw variance ratio: {two(h.raw_ratio)}.")
     for far in h.unlike.far if h.unlike else ():

@@ -58,7 +58,6 @@ def is_papers_level(config: RunConfig, setting: str, factor: str) -> bool:
 
 @cache
 def paper_config(setting: str) -> RunConfig:
-    """Return the config of the paper's runs in a setting."""
     low = ["objective.margin_first=0.2"] if setting == "cifar10-low" else []
     return read_config(f"paper/{SETTINGS[setting].get('preset', setting)}", low)
 
@@ -85,8 +84,6 @@ def _canonical(config: RunConfig) -> dict[str, Any]:
 
 
 class PaperSetting(Published):
-    """One of the paper's settings."""
-
     def follows(self, kind: str) -> str:
         table, figure = (SETTINGS[self.name].get(what, {}).get(kind) for what in ("tables", "figures"))
         return f"the paper's Table {table}" if table else f"the paper's Figure {figure}" if figure else ""

@@ -12,17 +12,7 @@ import numpy as np
 
 from seedspread.atomic import replacing
 from seedspread.errors import reason, require_extra
-from seedspread.render.chart import (
-    BEYOND,
-    Axis,
-    Chart,
-    Mark,
-    Panel,
-    PlotError,
-    caption_of,
-    check_picture,
-    plain,
-)
+from seedspread.render.chart import BEYOND, Chart, Mark, Panel, PlotError, caption_of, check_picture, plain
 
 try:
     import matplotlib as mpl
@@ -159,7 +149,7 @@ def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
             ticks([place for place, _ in axis.ticks], [_broken(name, room) for _, name in axis.ticks])
         label(_broken(axis.title, letters))
     for mark in panel.marks:
-        _draw_mark(axes, mark, panel.x)
+        _draw_mark(axes, mark, panel)
     if any(axis.log and axis.ticks for axis in (panel.x, panel.y)):
         axes.minorticks_off()
     if any(below < len(word) <= _LONG for _, name in panel.x.ticks for word in name.split()):
@@ -172,7 +162,7 @@ def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
         axes.set_axis_off()
 
 
-def _draw_mark(axes: Axes, mark: Mark, axis: Axis) -> None:
+def _draw_mark(axes: Axes, mark: Mark, panel: Panel) -> None:
     marker = _MARKERS[mark.marker]
     x, y = np.array(mark.x, dtype=float), np.array(mark.y, dtype=float)
     if mark.kind == "band":
@@ -184,7 +174,7 @@ def _draw_mark(axes: Axes, mark: Mark, axis: Axis) -> None:
             x, y, color=mark.color, linewidth=1.3, marker=marker if mark.has_markers else "", markersize=3
         )
     elif mark.kind == "interval":
-        low, high = axis.range or (-np.inf, np.inf)
+        low, high = panel.x.range or (-np.inf, np.inf)
         axes.hlines(
             y, np.maximum(mark.low, low), np.minimum(mark.high, high), color=mark.color, linewidth=1.5
         )

@@ -211,7 +211,6 @@ class ProgramRun(OwnRun):
         }
 
     def _values(self) -> dict[str, Level]:
-        """Return the values of placeholders."""
         known = self._runner.randomness
         given: dict[str, Level] = {f"seed.{name}": seed for name, seed in known.seeds(self._seed).items()}
         python = shutil.which("python", path=self._path) if self._own_variables else None

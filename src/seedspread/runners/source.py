@@ -86,7 +86,6 @@ class _Walk:
         self.reads: set[str] = set()
 
     def value(self, name: str, value: Any) -> None:
-        """Add the value of a name."""
         functions = [one for one in (value, unwrapped(value)) if self._is_of_home(one)]
         self._registered(name, value)
         if functions:

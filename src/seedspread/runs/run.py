@@ -170,7 +170,6 @@ def checked_key(text: Any) -> str:
 
 
 def parameter_columns(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run's parameters as columns of a table of runs."""
     full = full_names(parameters)
     return full | {name: full[whole] for name, whole in _short_names(tuple(full))}
 

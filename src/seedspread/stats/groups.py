@@ -18,8 +18,6 @@ Ints = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one group."""
-
     name: str  # the group's level
     values: Floats  # (n,) one value per run
     blocks: Ints  # (n,) code of each run's block: a condition in which every seed may have one run

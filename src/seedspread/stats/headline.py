@@ -212,7 +212,6 @@ def why_model(found: RobustRatio) -> str:
 
 
 def as_test(headline: Headline) -> TestResult:
-    """Return the headline as one of the tests."""
     modeled = headline.method == MODEL
     return TestResult(
         key="headline",

@@ -681,7 +681,6 @@ def _build(
 
 
 def _runner(name: str, file: StudyFile) -> Runner:
-    """Return the runner that a study's file asks for."""
     if file.plugin is not None:
         return _plugin(file.plugin, file).located(str(Path(name).parent) if name.endswith(".toml") else "")
     if file.run is None and file.runner is None:

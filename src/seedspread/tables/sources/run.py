@@ -250,8 +250,6 @@ class Unread:
 
 @dataclass(frozen=True)
 class CollectedRun:
-    """A run as its source has it."""
-
     name: str
     parameters: Mapping[str, Any]  # by dotted name
     # By metric; a single point if the source stores no more, or no more is needed.
