@@ -97,19 +97,20 @@ class PublishedResult(Result):
 
     def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
         """Yield the answer about one comparison; for several, the verdicts and a table."""
-        first, *others = self.comparisons
-        if others:
-            verdicts = [c.verdict for c in self.comparisons]
-            yield Heading(f"{len(verdicts)} comparisons from {self.source}")
-            for word in (word for word in get_args(Word) if word in verdicts):
-                yield Answer.of(word, f"{verdicts.count(word)} of {len(verdicts)} comparisons")
+        first, many = self.comparisons[0], len(self.comparisons)
+        if many > 1:
+            yield Heading(f"{many} comparisons from {self.source}")
+            found = {word: [c for c in self.comparisons if c.verdict == word] for word in get_args(Word)}
+            for word, rows in ((word, rows) for word, rows in found.items() if rows):
+                named = "; ".join(f"{c.title} {times(c.ratio)} ({ends(c.interval)})" for c in rows)
+                is_named = word != "CAN'T TELL" and len(rows) <= words.MOST_ANSWERS
+                yield Answer.of(word, f"{len(rows)} of {many}{f': {named}' if is_named else ' comparisons'}")
         else:
             yield Heading(f"{first.title} | {first.seeds}")
             yield from _lines(first, self.equivalence)
             yield ""
-        if others or width is None:
+        if many > 1 or width is None:
             yield _table(self, MOST_ROWS if width else None)
-        many = len(self.comparisons)
         if many > MOST_ROWS:
             yield Note(f"{many - MOST_ROWS:,} more comparisons are in the JSON.")
         how = f", adjusted over {many} comparisons (Bonferroni)" if many > 1 else ""

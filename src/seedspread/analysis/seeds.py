@@ -159,10 +159,10 @@ def _spread(
     groups = f"{seed_counts(seeds)}{' per group' * (seeds[0] == seeds[1])}"
     sizes = "variance ratios above" if asked == "ratio" else "a variance ratio of"
     shared = "" if design.pairs is None else f", shared seeds with r = {design.pairs:g}"
-    same_seed = f"{design.blocks} blocks, same-seed runs with r = {design.twins:g}"
-    blocks = f", {same_seed}" if design.blocks > 1 else ""
+    blocks = f", {design.blocks} blocks, same-seed runs with r = {design.twins:g}" * (design.blocks > 1)
     shown = two(ratio) if asked == "ratio" else f"{ratio:g}"
     text = f"{groups} detect {sizes} {shown} (sd ×{ratio**0.5:.2g}) with power {power:.2g}."
     method = f"the audit's test at level {alpha:g}, simulated on {design.shape} values{shared}{blocks}"
+    few = " That is too few for a verdict of the audit: take five or more." * (min(seeds) < 5)
     values = {"seeds": list(seeds), "ratio": ratio, "power": power, **asdict(design)}
-    return SeedBudget(f"{text} {method[0].upper()}{method[1:]}.", values | {"method": method})
+    return SeedBudget(f"{text} {method[0].upper()}{method[1:]}.{few}", values | {"method": method})

@@ -101,7 +101,7 @@ LOOKS_NOT_COUNTED = "Its ratios here do not count the looks; its own audit does.
 # Settings that a line names.
 _MOST_NAMED = 4
 # Answers that a sentence names.
-_MOST_ANSWERS = 3
+MOST_ANSWERS = 3
 
 
 def warnings(
@@ -360,7 +360,7 @@ def next_steps(every: Sequence[Comparison]) -> list[str]:
             "with an exact test."
         )
     shown = [c for c in every if c.word == "YES" and c.headline.ratio]
-    for c in shown if len(shown) <= _MOST_ANSWERS else ():
+    for c in shown if len(shown) <= MOST_ANSWERS else ():
         ratio = c.headline.ratio or 1.0
         wide, narrow = (c.group_name, c.baseline_name)[:: 1 if ratio > 1 else -1]
         out.append(
@@ -553,7 +553,7 @@ def counted_verdicts(every: Sequence[tuple[str, Comparison]]) -> list[tuple[Word
         many = f"{len(rows):,} of {len(every):,}"
         if rows and word == "CAN'T TELL":
             out.append((word, f"{many} comparisons{_why_not([c for _, c in rows])}"))
-        elif 0 < len(rows) <= _MOST_ANSWERS:
+        elif 0 < len(rows) <= MOST_ANSWERS:
             ratios = (
                 f"{name} {times(c.headline.ratio)} ({ends(c.headline.shown_interval)})" for name, c in rows
             )
