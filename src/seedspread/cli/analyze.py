@@ -182,7 +182,7 @@ def check(
     values: Annotated[
         list[str], argument("Means ± sd, such as 0.291±0.047 0.316±0.004. The first is the baseline.")
     ],
-    n: Annotated[list[int] | None, "Seeds behind the values: once for all, or once for each."] = None,
+    n: Annotated[list[int] | None, "Seeds behind the values: once for all, or repeated for each."] = None,
     sd_is: SdIs = "sd",
     level: Level = 0.95,
     equivalence: _Equivalence = 2.0,
@@ -419,7 +419,7 @@ def gate(
 @with_options("group block seed by where metric_column sheet".split())
 def curves(
     table: Source,
-    metric: Annotated[str, "Metric that was logged over training."],
+    metric: Annotated[str, option("Metric that was logged over training.", "--metric", "--value")],
     asked: TableOptions,
     step: Annotated[str | None, "Column with the step."] = None,
     out: Annotated[Path | None, "Save the curves: .pdf, .png, .svg or .csv."] = None,
