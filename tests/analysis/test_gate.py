@@ -40,7 +40,7 @@ def test_runs_pass_and_fail_by_their_mean() -> None:
     assert judged(0.835, 0.842, 0.838).passed
     failed = judged(0.80)
     assert (failed.word, failed.exit_code, failed.gates[0].cause) == ("FAIL", 1, "mean")
-    assert failed.to_text().startswith("  FAIL        accuracy: worse: 0.8000 in 1 run vs")
+    assert failed.to_text().startswith("  FAIL        accuracy: worse, 0.8000 in 1 run vs")
     assert judged(0.90, 0.91).passed  # better is no reason to fail
     assert judged(0.90, 0.91, two_sided=True).word == "FAIL"
 

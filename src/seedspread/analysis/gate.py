@@ -161,8 +161,8 @@ class GateResult(Result):
         means = f"{many} vs {g.digits(past.mean)} in {len(past.values)} past ones"
         worse = "changed" if rules.two_sided else "worse"
         if g.word == "FAIL":
-            return f"{worse}{f' by more than {rules.margin:g}' if rules.margin else ''}: {means}{p}"
-        return f"{worse} by less than {rules.margin:g}: {means}" if rules.margin else f"{means}{p}"
+            return f"{worse}{f' by more than {rules.margin:g}' if rules.margin else ''}, {means}{p}"
+        return f"{worse} by less than {rules.margin:g}, {means}" if rules.margin else f"{means}{p}"
 
     def cautions(self, g: Gate) -> list[str]:
         """Return the limitations of the answer."""

@@ -323,7 +323,7 @@ def compare(
         )  # fmt: skip
     say_result(result, form, as_json=json, details=details)
     if form == "text" and not (json or details):
-        say("--details shows every test.")
+        say("\n  --details all tests   --plot fig.pdf")
     draw(result, plot)
 
 
