@@ -229,7 +229,7 @@ def _end(ratio: float) -> str:
     """Format two digits, or as many as show on which side of 1 it lies: `1.02`."""
     if two(ratio) != "1.0" or ratio == 1:
         return two(ratio)
-    return f"{ratio:.{min(-math.floor(math.log10(abs(ratio - 1))), 6)}f}"
+    return f"{round(ratio, min(-math.floor(math.log10(abs(ratio - 1))), 6)):.7g}"
 
 
 def ci(interval: Interval) -> str:

@@ -80,7 +80,7 @@ def load_table(
 def _setting_of_table(result: AuditResult, stratum: Levels, path: Path) -> Setting:
     strips = [s for s in result.values if s.stratum == stratum]
     groups = tuple(s.group for s in strips if s.group != result.baseline)
-    comparisons = tuple(c for c in result.comparisons if c.stratum == stratum)
+    comparisons = tuple(c for c in result.in_order if c.stratum == stratum)
     name = stratum_name(result.by, stratum) if stratum else path.stem
     return Setting(
         id=slug(name),
@@ -329,7 +329,7 @@ def _audited(
         if isinstance(result, str) or s.why:
             yield replace(s, why=s.why or str(result))
             continue
-        comparisons = tuple(c for c in result.comparisons if c.stratum == stratum)
+        comparisons = tuple(c for c in result.in_order if c.stratum == stratum)
         why = "" if comparisons else "a group has no finished run yet"
         yield replace(s, comparisons=comparisons, audit=result, why=why)
 
