@@ -16,7 +16,7 @@ from seedspread.cff.training.run import train
 from seedspread.cli import app
 from seedspread.runs.files import FORMAT, RecordError
 from seedspread.runs.folder import Failure, Heartbeat, RunFailedError, RunFolder
-from seedspread.runs.lease import StalenessTracker
+from seedspread.runs.lease import LeaseLostError, StalenessTracker
 from seedspread.runs.metrics import scores
 from seedspread.runs.run import Run, read_run
 from seedspread.runs.store import Store, finished_runs
@@ -35,6 +35,23 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = Plan.make(tiny_study(folder, seeds=2), folder / "store")
     assert len(run_plan(plan, Here()).done) == 4
     return folder / "store"
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_no_file_appears_once_the_lease_is_lost_not_even_one_half_written(
+    tmp_path: Path, allowed: int
+) -> None:
+    asked: list[int] = []
+
+    def guard() -> None:
+        asked.append(len(asked))
+        if len(asked) > allowed:
+            raise LeaseLostError("another worker holds the run")
+
+    with pytest.raises(LeaseLostError):
+        RunFolder(tmp_path, "key", guard).write("result.json", b"{}")
+    assert len(asked) == allowed + 1
+    assert not list(tmp_path.iterdir())
 
 
 def change(folder: Path, name: str, **values: object) -> None:
