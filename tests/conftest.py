@@ -4,8 +4,9 @@ import gc
 import os
 import re
 import signal
+import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,18 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     """Skip a test that needs such a package; test_base_install.py tests what the base must do."""
     return _skipped_for_lack((yield), item.path)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A disk whose size, such as `4m`, is the fixture's parameter."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={request.param}", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here; it takes root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
 
 
 # How Python, pandas and `errors.require_extra` say that a package is missing. Any other text is a failure.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.study.processes import start
+from tests.study.processes import Start
 
 
 @dataclass
@@ -59,9 +59,9 @@ def kill(pids: list[int]) -> None:
 
 
 def disturb(
-    folder: Path, rng: random.Random, faults: int, until_busy: Callable[[], None] | None = None
+    start: Start, folder: Path, rng: random.Random, faults: int, until_busy: Callable[[], None] | None = None
 ) -> Counts:
-    """Runs the study in `folder` to its end, killing workers, the coordinator, or both, `faults` times.
+    """Starts the study in `folder` until it ends, killing workers, the coordinator, or both, `faults` times.
 
     `until_busy` waits until a run is under way, so that every fault hits one; by default faults come anywhen.
     """

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -30,14 +29,14 @@ ROOT = Path(__file__).parents[2]
 LONG: dict[str, Any] = {"training__epochs": 8, **EVERY_BATCH}
 
 
-def check_rounds(folder: Path, rounds: int, seeds: int, faults: int) -> list[dict[str, int]]:
+def check_rounds(start_in: Start, folder: Path, rounds: int, seeds: int, faults: int) -> list[dict[str, int]]:
     """Rounds of a study that is killed again and again, each compared with the undisturbed one."""
     expected = undisturbed(tiny_study(folder / "baseline", seeds, **LONG), folder / "baseline" / "store")
     counts = []
     for number in range(rounds):
         here = folder / str(number)
         study_file(here, seeds, **LONG)
-        counts.append(asdict(disturb(here, random.Random(number), faults)))  # noqa: S311
+        counts.append(asdict(disturb(start_in, here, random.Random(number), faults)))  # noqa: S311
         assert results(here / "store") == expected
         leftovers = [
             p.name for p in here.glob("store/*/*") if p.name.startswith((".", "checkpoint", "run.json"))
@@ -46,28 +45,17 @@ def check_rounds(folder: Path, rounds: int, seeds: int, faults: int) -> list[dic
     return counts
 
 
-def test_killed_at_random_moments_it_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    check_rounds(tmp_path, rounds=1, seeds=1, faults=2)
+def test_killed_at_random_moments_it_ends_as_if_nothing_had_happened(start_in: Start, tmp_path: Path) -> None:
+    check_rounds(start_in, tmp_path, rounds=1, seeds=1, faults=2)
 
 
 @pytest.mark.soak
-def test_ten_rounds_of_twelve_runs_killed_at_random_moments(tmp_path: Path) -> None:
-    counts = check_rounds(tmp_path, rounds=10, seeds=6, faults=8)
+def test_ten_rounds_of_twelve_runs_killed_at_random_moments(start_in: Start, tmp_path: Path) -> None:
+    counts = check_rounds(start_in, tmp_path, rounds=10, seeds=6, faults=8)
     print(json.dumps(counts))
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of four megabytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=False)
-    if mounted.returncode:
-        pytest.skip("a small tmpfs cannot be mounted here")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
+@pytest.mark.parametrize("small_disk", ["4m"], indirect=True)
 def test_a_full_disk_fails_runs_with_a_reason_and_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
     study = tiny_study(tmp_path, seeds=1, **EVERY_BATCH)
     filler = small_disk / "filler"
@@ -95,7 +83,7 @@ def test_a_checkpoint_that_was_cut_short_is_passed_over(start: Start, tmp_path: 
     assert results(store) == undisturbed(study, tmp_path / "baseline")
 
 
-def test_a_worker_that_slept_past_its_lease_writes_nothing_more(tmp_path: Path) -> None:
+def test_a_worker_that_slept_past_its_lease_writes_nothing_more(spawn: Start, tmp_path: Path) -> None:
     study = tiny_study(tmp_path, seeds=1, **LONG)
     store = Store(tmp_path / "store")
     plan = Plan.make(study, store)
@@ -109,7 +97,7 @@ from tests.study.tiny import items
 plan = Plan.make(StudySpec.from_file({str(tmp_path / "study.toml")!r}), {str(store.path)!r})
 print(json.dumps(dataclasses.asdict(attempt(items(plan, lease_seconds=1.0)[0]))))
 """
-    sleeper = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    sleeper = spawn([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT)
     folder = store.folder(item.key)
     wait_for(lambda: any(folder.glob("checkpoint-*")))
     sleeper.send_signal(signal.SIGSTOP)

@@ -158,7 +158,9 @@ attempt_first(Plan.make(StudySpec.from_file({str(tmp_path / "study.toml")!r}), {
 
 
 @pytest.mark.parametrize("faults", [2, pytest.param(20, marks=pytest.mark.soak)])
-def test_random_kills_lose_no_run_double_none_and_leave_no_process(tmp_path: Path, faults: int) -> None:
+def test_random_kills_lose_no_run_double_none_and_leave_no_process(
+    start_in: Start, tmp_path: Path, faults: int
+) -> None:
     body = """
 import subprocess
 subprocess.Popen(["sleep", "611"], start_new_session=True)
@@ -172,7 +174,7 @@ report()
     def until_busy() -> None:
         wait_for(lambda: any(is_alive(int(path.name[4:])) for path in store.glob("*/program/pid-*")))
 
-    counts = disturb(tmp_path, random.Random(faults), faults, until_busy)  # noqa: S311 - moments to kill at
+    counts = disturb(start_in, tmp_path, random.Random(faults), faults, until_busy)  # noqa: S311 - moments to kill at
     assert counts.workers_killed + counts.coordinators_killed + counts.both_killed == faults
     table = all_runs(Store(store))[0]
     assert sorted(zip(table["x"], table["seed"], strict=True)) == [

@@ -21,7 +21,7 @@ from seedspread.tables.from_store import all_runs
 from tests.cff.training.tiny import EVERY_BATCH
 from tests.runners import programs
 from tests.study.here import Here
-from tests.study.processes import wait_for
+from tests.study.processes import Start, wait_for
 from tests.study.sequential_programs import ALIKE, TWO_LOOKS, looks
 from tests.study.tiny import results, study_file, tiny_study, undisturbed
 
@@ -44,16 +44,20 @@ print(json.dumps({"done": len(report.done), "failed": report.failed, "stopped": 
 """
 
 
-def submit(folder: Path, environment: dict[str, str], **options: object) -> "subprocess.Popen[str]":
-    """A study in a process of its own, so that submitit's warnings and threads stay there."""
-    arguments = [str(folder / "study.toml"), str(folder / "slurm"), json.dumps(options)]
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | environment,
-    )
+@pytest.fixture
+def submit(spawn: Start) -> Start:
+    """Starts a study in a process of its own, so that submitit's warnings and threads stay there."""
+
+    def begun(folder: Path, environment: dict[str, str], **options: object) -> "subprocess.Popen[str]":
+        arguments = [str(folder / "study.toml"), str(folder / "slurm"), json.dumps(options)]
+        return spawn(
+            [sys.executable, "-c", RUN, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | environment,
+        )
+
+    return begun
 
 
 def ended(process: "subprocess.Popen[str]") -> dict[str, object]:
@@ -63,22 +67,18 @@ def ended(process: "subprocess.Popen[str]") -> dict[str, object]:
     return found
 
 
-def test_submitits_local_executor_gives_the_same_results(tmp_path: Path) -> None:
+def test_submitits_local_executor_gives_the_same_results(submit: Start, tmp_path: Path) -> None:
     study_file(tmp_path, seeds=1)
     found = ended(submit(tmp_path, {}, cluster="local", minutes=5))
     assert found == {"done": 2, "failed": {}, "stopped": ""}
     assert results(tmp_path / "slurm") == undisturbed(tiny_study(tmp_path, seeds=1), tmp_path / "alone")
 
 
-def test_without_slurm_it_says_so_in_a_line(tmp_path: Path) -> None:
+def test_without_slurm_it_says_so_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan.make(tiny_study(tmp_path, seeds=1), tmp_path / "slurm")
-    path = os.environ["PATH"]
-    os.environ["PATH"] = str(tmp_path)
-    try:
-        with pytest.raises(SeedspreadError) as caught:
-            run_plan(plan, SlurmExecutor())
-    finally:
-        os.environ["PATH"] = path
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SeedspreadError) as caught:
+        run_plan(plan, SlurmExecutor())
     assert "\n" not in str(caught.value)
 
 
@@ -102,14 +102,16 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("seeds", [1, pytest.param(8, marks=pytest.mark.soak)])
-def test_a_real_slurm_carries_out_an_array(slurm: dict[str, str], tmp_path: Path, seeds: int) -> None:
+def test_a_real_slurm_carries_out_an_array(
+    submit: Start, slurm: dict[str, str], tmp_path: Path, seeds: int
+) -> None:
     study_file(tmp_path, seeds=seeds)
     found = ended(submit(tmp_path, slurm, minutes=10))
     assert found == {"done": 2 * seeds, "failed": {}, "stopped": ""}
     assert results(tmp_path / "slurm") == undisturbed(tiny_study(tmp_path, seeds), tmp_path / "alone")
 
 
-def test_a_program_is_a_job_that_reports(slurm: dict[str, str], tmp_path: Path) -> None:
+def test_a_program_is_a_job_that_reports(submit: Start, slurm: dict[str, str], tmp_path: Path) -> None:
     programs.study_file(tmp_path, "print(os.environ['SLURM_JOB_ID']); report()", run='inputs = ["train.py"]')
     assert ended(submit(tmp_path, slurm, minutes=10)) == {"done": 2, "failed": {}, "stopped": ""}
     local = programs.plan_of(tmp_path / "local", "print('no job'); report()")
@@ -151,7 +153,9 @@ def test_a_study_grows_look_by_look_whether_one_waits_or_not(slurm: dict[str, st
     assert looks(store).stopped
 
 
-def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_path: Path) -> None:
+def test_a_requeued_job_goes_on_from_its_checkpoint(
+    submit: Start, slurm: dict[str, str], tmp_path: Path
+) -> None:
     study_file(tmp_path, seeds=1, training__epochs=50, **EVERY_BATCH)
     process = submit(tmp_path, slurm, minutes=10, lease_seconds=5)
     store = tmp_path / "slurm"
