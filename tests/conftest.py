@@ -82,6 +82,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     return _skipped_for_lack((yield), item.path)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs the native kernel if there is none; it is built by the first test that needs it."""
+    for mark in item.iter_markers("native"):
+        from tests.cff.training.tiny import lacks_native  # noqa: PLC0415 - imports torch
+
+        if why := lacks_native(**mark.kwargs):
+            pytest.skip(why)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A disk whose size, such as `4m`, is the fixture's parameter."""

@@ -7,12 +7,10 @@ import pytest
 
 from seedspread.cff.config import RunConfig
 from seedspread.cff.presets import check
-from seedspread.cff.training.native import why_not
+from seedspread.cff.training.native import _cannot_compile, why_not
 
-# A kernel that a compiler refuses is a fault, not a lack.
-_lacks = [why for why in (why_not(), why_not(bf16=True)) if why and "cannot compile the kernel" not in why]
-needs_native = pytest.mark.skipif(len(_lacks) == 2, reason=f"no native kernel here: {_lacks[:1]}")
-needs_bf16 = pytest.mark.skipif(bool(_lacks), reason=f"{_lacks[-1:]}")
+# Not skipif: the kernel is built when a test needs it, not when its file is imported.
+needs_native, needs_bf16 = pytest.mark.native, pytest.mark.native(bf16=True)
 
 TINY: dict[str, dict[str, Any]] = {
     "data": {"limit_per_class": 12, "test_limit_per_class": 10},
@@ -23,6 +21,13 @@ TINY: dict[str, dict[str, Any]] = {
 }
 # For tests of what is left when a run is cut off. It takes as long as the training, so the others do without.
 EVERY_BATCH: dict[str, Any] = {"runtime__checkpoint_seconds": 0}
+
+
+def lacks_native(bf16: bool = False) -> str:
+    """Why there is no kernel here; one that a compiler refuses is a fault, not a lack."""
+    why = why_not(bf16=bf16) or ""
+    refused = str(_cannot_compile(Path(), "")).partition("(")[0].lstrip(".")
+    return "" if refused in why else why
 
 
 def tiny(**changes: Any) -> RunConfig:
