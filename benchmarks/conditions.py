@@ -78,7 +78,7 @@ class Design:
         shared: whether the groups have the same seeds.
         pairs: correlation of the two groups' runs of one seed.
         blocks: runs per seed in each group.
-        twins: correlation of same-seed runs, in each group.
+        same_seed: correlation of same-seed runs, in each group.
         extra: seeds of the baseline per seed of the first group.
         shapes: distributions to draw from.
         common: whether all runs of a seed share its width: normal values times one factor per seed.
@@ -89,7 +89,7 @@ class Design:
     shared: bool = False
     pairs: float = 0.0
     blocks: int = 1
-    twins: tuple[float, float] = (0.0, 0.0)
+    same_seed: tuple[float, float] = (0.0, 0.0)
     extra: int = 1
     shapes: tuple[Shape, ...] = PLAIN
     common: bool = False
@@ -103,7 +103,7 @@ PAIRS = Design("pairs: shared seeds, r = 0.6", shared=True, pairs=0.6, shapes=SH
 COMMON = Design("pairs with r = 0.6 that share their tails", True, 0.6, shapes=PLAIN[1:3], common=True)
 IDLE_PAIRS = Design("pairs with r = 0", shared=True)
 IDLE_TWINS = Design("two blocks, same-seed runs with r = 0", blocks=2, is_slow=True)
-TWINS = Design("two blocks, same-seed runs with r = 0.85", blocks=2, twins=(0.85, 0.85), is_slow=True)
+SAME_SEED = Design("two blocks, same-seed runs with r = 0.85", blocks=2, same_seed=(0.85, 0.85), is_slow=True)
 UNEQUAL_TWINS = Design(
     "two blocks, shared seeds, same-seed runs with r = 0.83 and 0", True, 0.0, 2, (0.83, 0.0)
 )
@@ -116,7 +116,7 @@ DESIGNS = (
     COMMON,
     IDLE_PAIRS,
     IDLE_TWINS,
-    TWINS,
+    SAME_SEED,
     UNEQUAL_TWINS,
     UNLIKE_GROUPS,
 )
@@ -127,11 +127,15 @@ def draw(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return (draws, seeds, 2, blocks) values at a ratio of variances, and which of them are runs."""
     seeds = n * design.extra
-    twins = np.maximum(design.twins, design.pairs)[:, None] if design.blocks > 1 else np.array(design.pairs)
+    same_seed = (
+        np.maximum(design.same_seed, design.pairs)[:, None] if design.blocks > 1 else np.array(design.pairs)
+    )
     shared, group, own = (
         rng.standard_normal((draws, seeds, *rest)) for rest in ((1, 1), (2, 1), (2, design.blocks))
     )
-    latent = design.pairs**0.5 * shared + (twins - design.pairs) ** 0.5 * group + (1 - twins) ** 0.5 * own
+    latent = (
+        design.pairs**0.5 * shared + (same_seed - design.pairs) ** 0.5 * group + (1 - same_seed) ** 0.5 * own
+    )
     if design.common:
         values = latent * _factors(shape.title, (draws, seeds), rng)[..., None, None]
     else:

@@ -20,10 +20,10 @@ from seedspread.stats.planning import (
     BLOCKS,
     CORRELATIONS,
     LEVELS,
+    SAME_SEED,
     SHAPES,
     SIZES,
     TABLE,
-    TWINS,
     key,
 )
 from seedspread.stats.variance_ratio import posterior_of
@@ -34,7 +34,9 @@ def tasks(draws: int) -> list[tuple[str, Design, str, int, int]]:
     designs = [(key(shape=shape), Design(""), shape) for shape in SHAPES]
     designs += [(key(pairs=r), Design("", shared=True, pairs=r), "normal") for r in CORRELATIONS]
     designs += [
-        (key(blocks=b, twins=r), Design("", blocks=b, twins=(r, r)), "normal") for b in BLOCKS for r in TWINS
+        (key(blocks=b, same_seed=r), Design("", blocks=b, same_seed=(r, r)), "normal")
+        for b in BLOCKS
+        for r in SAME_SEED
     ]
     return [(name, design, shape, n, draws) for name, design, shape in designs for n in SIZES]
 

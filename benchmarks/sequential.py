@@ -17,7 +17,7 @@ from benchmarks.conditions import (
     IDLE_PAIRS,
     INDEPENDENT,
     PAIRS,
-    TWINS,
+    SAME_SEED,
     Design,
     alike,
     draw,
@@ -54,7 +54,7 @@ CONDITIONS: tuple[tuple[Design, str], ...] = (
     *((PAIRS, shape) for shape in SHAPES),
     (COMMON, "contaminated"),
     *((INDEPENDENT, shape) for shape in SHAPES),
-    (TWINS, "normal"),
+    (SAME_SEED, "normal"),
 )
 # Ratio 1 and the bounds of equivalence, relative to a true ratio of 1 or 4, in units of log 2.
 _AT = (-3, -2, -1, 0, 1)

@@ -77,7 +77,7 @@ def _noise(runs: pd.DataFrame) -> TestSetNoise:
 def _left(side: TestSetNoise, points: Floats) -> Floats:
     """Return the pivots of a variance less the test set's part, at least zero."""
     df = side.runs - 1
-    return np.asarray(np.maximum(side.observed * df / chi2_ppf(points, df) - side.floor, 0.0))
+    return np.asarray(np.maximum(side.observed * df / chi2_ppf(points, df) - side.explained, 0.0))
 
 
 def paper_over(estimate: LogRatioEstimate) -> Estimate:

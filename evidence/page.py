@@ -296,8 +296,8 @@ def _floor_share(keys: list[str]) -> str:
     """Return the share of the variance over seeds that the test set accounts for."""
     if len(keys) < 2:
         return "-"
-    floor = noise_from_predictions("", correct(keys))
-    return f"{floor.floor / floor.observed:.0%}"
+    noise = noise_from_predictions("", correct(keys))
+    return f"{noise.explained / noise.observed:.0%}"
 
 
 def _rate(runs: pd.DataFrame) -> str:

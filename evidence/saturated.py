@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from evidence.findings import compared, findings
-from seedspread.analysis.audit_result import Forest
-from seedspread.analysis.judgement import forests
+from seedspread.analysis.audit_result import Average
+from seedspread.analysis.judgement import averages
 from seedspread.analysis.words import ends, p_phrase, two
 from seedspread.cff.advice import RULE_OF_THUMB
 
@@ -18,15 +18,15 @@ class Saturated:
     Attributes:
         names: study and comparison of each.
         rates: clamp activation rate at layer 0 of each.
-        forest: their mean log ratio and their heterogeneity.
+        average: their mean log ratio and their heterogeneity.
     """
 
     names: tuple[str, ...]
     rates: tuple[float, ...]
-    forest: Forest
+    average: Average
 
     def __str__(self) -> str:
-        f = self.forest
+        f = self.average
         return (
             f"{len(self.names)} comparisons in which the clamp cuts {RULE_OF_THUMB:.0%} of the pairs or more "
             f"({'; '.join(self.names)}): on average its variance is {two(f.pooled)} times that of "
@@ -44,7 +44,7 @@ def saturated() -> Saturated | None:
             if is_asked and not seen & found.keys(c):
                 seen |= found.keys(c)
                 chosen.append((f"{found.name}: {compared(c)}", found.rate(c), c))
-    together = forests([c for _, _, c in chosen], _LEVEL)
+    together = averages([c for _, _, c in chosen], _LEVEL)
     if not together:
         return None
     return Saturated(tuple(name for name, _, _ in chosen), tuple(rate for _, rate, _ in chosen), together[0])

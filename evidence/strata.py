@@ -9,7 +9,7 @@ from scipy import stats
 from evidence.estimates import LEVEL, estimated, net_change, net_of
 from evidence.findings import Finding, findings
 from seedspread.analysis.audit import audit
-from seedspread.analysis.audit_result import Comparison, Forest
+from seedspread.analysis.audit_result import Average, Comparison
 from seedspread.analysis.words import ends, p_phrase, two
 from seedspread.runs.levels import setting_name
 from seedspread.stats.result import Estimate, Interval
@@ -70,8 +70,8 @@ def change(found: Finding) -> Change | None:
         return None
     (first,), (second,) = (c.stratum for c in found.audit.comparisons)
     group, factor = found.audit.comparisons[0].group, spec.strata[0]
-    if found.audit.forests:
-        ratio, interval, p = _of_forest(found.audit.forests[0])
+    if found.audit.averages:
+        ratio, interval, p = _of_average(found.audit.averages[0])
         before, after = found.audit.comparisons
         net: Estimate | None = net_change((found, before), (found, after))
     else:
@@ -82,11 +82,11 @@ def change(found: Finding) -> Change | None:
     return Change(group, names[0], names[1], ratio, interval, p, net)
 
 
-def _of_forest(forest: Forest) -> tuple[float, Interval, float]:
-    step = forest.log_ratios[1] - forest.log_ratios[0]
-    error = math.hypot(*forest.standard_errors)
-    half = error * float(stats.norm.ppf((1 + forest.interval.level) / 2))
-    ends = Interval(math.exp(step - half), math.exp(step + half), forest.interval.level)
+def _of_average(average: Average) -> tuple[float, Interval, float]:
+    step = average.log_ratios[1] - average.log_ratios[0]
+    error = math.hypot(*average.standard_errors)
+    half = error * float(stats.norm.ppf((1 + average.interval.level) / 2))
+    ends = Interval(math.exp(step - half), math.exp(step + half), average.interval.level)
     return math.exp(step), ends, 2 * float(stats.norm.sf(abs(step) / error))
 
 

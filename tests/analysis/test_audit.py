@@ -46,7 +46,7 @@ def test_the_papers_table_gets_the_seed_as_unit_and_the_papers_figure_beside_it(
     assert c.headline.p is not None
     assert 0.003 < c.headline.p < 0.07  # between F, which takes normal values, and the jackknife
     assert c.headline.pairs == 7
-    assert c.twins[0].correlation == pytest.approx(0.81, abs=0.005)
+    assert c.same_seed_runs[0].correlation == pytest.approx(0.81, abs=0.005)
     assert c.means is not None
     assert c.means.interval is not None
     assert 0 in c.means.interval  # neither is better on average
@@ -78,8 +78,8 @@ def test_datasets_are_adjusted_together_and_stand_in_a_forest() -> None:
     assert [c.stratum for c in result.comparisons] == [("cifar10",), ("svhn",), ("fashion-mnist",)]
     p = sorted(c.headline.p or 1 for c in result.comparisons)
     assert min(c.p_adjusted or 1 for c in result.comparisons) == pytest.approx(3 * p[0])
-    (forest,) = result.forests
-    assert forest.df == 2
+    (average,) = result.averages
+    assert average.df == 2
     assert "Average over 3 settings" in result.to_text()
 
 
@@ -96,7 +96,7 @@ def test_identical_twins_are_called_one_run() -> None:
     twice = pd.concat([rows.assign(mode="x"), rows.assign(mode="y")])
     c = audit(twice, "value", "group", "old", "mode").comparisons[0]
     once = audit(rows, "value", "group", "old").comparisons[0]
-    assert [(t.identical, t.seeds) for t in c.twins] == [(6, 6), (6, 6)]
+    assert [(t.identical, t.seeds) for t in c.same_seed_runs] == [(6, 6), (6, 6)]
     assert "6 of 6" in c.warnings[0]
     assert c.headline.p == pytest.approx(once.headline.p)
     assert c.test("f").p < once.test("f").p  # type: ignore[operator]
@@ -148,7 +148,7 @@ def test_ties_and_missing_cells_are_no_error(values: list[float], missing: int) 
 def test_json_has_everything_and_no_infinity() -> None:
     values = json.loads(two([1.0, 2, 3, 9], [1.0, 1, 1, 2]).to_json())
     assert values["comparisons"][0]["tests"][0]["key"] == "headline"
-    assert {"comparisons", "forests", "rows", "values"} <= set(values)
+    assert {"comparisons", "averages", "rows", "values"} <= set(values)
 
 
 def test_latex_is_booktabs_and_escaped() -> None:
@@ -202,8 +202,8 @@ def test_strata_are_drawn_on_one_scale_and_what_is_off_the_axis_is_marked() -> N
         for seed in range(6)
     ]
     frame = pd.DataFrame(rows, columns=["task", "group", "seed", "value"])
-    forest, near, far = audit_chart(audit(frame, "value", "group", "a", by="task")).panels
-    assert forest.wide
+    average, near, far = audit_chart(audit(frame, "value", "group", "a", by="task")).panels
+    assert average.wide
     lengths = [high - low for low, high in (near.y.range or (0, 0), far.y.range or (0, 0))]
     assert lengths[0] == pytest.approx(lengths[1])
     assert far.y.range is not None
@@ -261,7 +261,7 @@ def test_uncorrelated_twins_are_not_blamed() -> None:
         columns=["group", "mode", "seed", "value"],
     )
     c = audit(rows, "value", "group", "old", "mode").comparisons[0]
-    assert all(t.p is not None and t.p > 0.05 for t in c.twins)
+    assert all(t.p is not None and t.p > 0.05 for t in c.same_seed_runs)
     assert not any("overstates" in w for w in c.warnings)
 
 
@@ -276,7 +276,7 @@ def test_a_chance_tie_is_no_copy() -> None:
         columns=["group", "mode", "seed", "value"],
     )
     c = audit(rows, "value", "group", "old", "mode").comparisons[0]
-    assert c.twins[0].identical == 1
+    assert c.same_seed_runs[0].identical == 1
     assert not any("cop" in w for w in c.warnings)
 
 
@@ -310,7 +310,7 @@ def test_blocks_with_different_means_are_no_clusters() -> None:
 def test_groups_that_share_a_baseline_make_no_forest() -> None:
     rng = np.random.default_rng(0)
     rows = table({g: list(rng.normal(size=8)) for g in ("a", "b", "ref")})
-    assert audit(rows, "value", "group", "ref").forests == ()
+    assert audit(rows, "value", "group", "ref").averages == ()
 
 
 def test_explanations_are_whole_sentences_at_any_width() -> None:

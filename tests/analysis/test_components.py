@@ -35,9 +35,9 @@ def test_the_published_table_in_one_call() -> None:
     assert low.groups[1].components == ()
     # a (1 - a) / N at the mean accuracy of all subtract runs, 78.53 %: above the variance within cells.
     subtract = first.groups[1]
-    assert subtract.floor is not None
-    assert subtract.floor.floor == pytest.approx(0.7851 * 0.2149, abs=2e-3)
-    assert subtract.floor.floor > subtract.total
+    assert subtract.test_set_noise is not None
+    assert subtract.test_set_noise.explained == pytest.approx(0.7851 * 0.2149, abs=2e-3)
+    assert subtract.test_set_noise.explained > subtract.total
 
 
 def test_the_same_bytes_in_every_form() -> None:

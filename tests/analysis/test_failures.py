@@ -43,14 +43,17 @@ def test_the_spread_of_the_sound_runs_is_the_headlines_without_the_failed_seeds(
     values = [*SOUND[:6], 10.1, 10.0]
     model = found(group_of(values), group_of(SOUND, name="b"), chance=10.0)
     expected = robust_ratio(group_of(SOUND[:6]), group_of(SOUND, name="b"))
-    assert model.sound_ratio is not None
-    assert (model.sound_ratio.value, model.sound_ratio.interval) == (expected.ratio, expected.interval)
-    assert model.sound_p == expected.p
+    assert model.successful_ratio is not None
+    assert (model.successful_ratio.value, model.successful_ratio.interval) == (
+        expected.ratio,
+        expected.interval,
+    )
+    assert model.successful_p == expected.p
 
 
 def test_an_arm_of_which_every_run_failed_has_a_rate_and_no_spread() -> None:
     model = found(group_of([10.0, 10.1, 9.9]), group_of([60.0, 61, 62], name="b"), chance=10.0)
-    assert (model.rates[0].value, model.sound_ratio) == (1.0, None)
+    assert (model.rates[0].value, model.successful_ratio) == (1.0, None)
 
 
 values = st.lists(st.floats(0, 1).map(lambda v: round(v, 3)), min_size=5, max_size=9)

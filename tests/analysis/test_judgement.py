@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 from seedspread import audit
 from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.display import mean_and_sd
-from seedspread.analysis.judgement import adjusted, forests, heterogeneity, judged, word_of
+from seedspread.analysis.judgement import adjusted, averages, heterogeneity, judged, word_of
 from seedspread.analysis.words import left_out
 from seedspread.stats.groups import Group
 from seedspread.stats.headline import headlines
@@ -71,8 +71,8 @@ def audited(ratios: list[float], **options: object) -> AuditResult:
 
 def test_three_groups_have_a_mean_over_strata_each() -> None:
     result = audited([9.0, 9.0, 9.0, 9.0], groups="abc")
-    assert [(f.group, f.baseline, len(f.titles)) for f in result.forests] == [("a", "b", 4), ("c", "b", 4)]
-    a, c = result.forests
+    assert [(f.group, f.baseline, len(f.titles)) for f in result.averages] == [("a", "b", 4), ("c", "b", 4)]
+    a, c = result.averages
     assert a.interval.low > 1
     assert c.interval.low < 1 < c.interval.high
     assert f"{a.pooled:.2g}" in result.to_text()
@@ -82,14 +82,14 @@ def test_two_clear_datasets_are_clear_together() -> None:
     """Hartung and Knapp's interval of two such ratios spans a factor of a million."""
     result = audited([12.0, 25.0], seeds=12)
     assert [c.word for c in result.comparisons] == ["YES", "YES"]
-    (forest,) = result.forests
-    assert forest.prediction is not None
-    assert 1 < forest.interval.low < forest.pooled < forest.interval.high < 1000
-    assert forest.pooled_p < 0.05
-    assert forest.prediction.low < forest.interval.low < forest.interval.high < forest.prediction.high
+    (average,) = result.averages
+    assert average.prediction is not None
+    assert 1 < average.interval.low < average.pooled < average.interval.high < 1000
+    assert average.pooled_p < 0.05
+    assert average.prediction.low < average.interval.low < average.interval.high < average.prediction.high
     # Without the posteriors, their intervals stand in.
-    (normal,) = forests(result.comparisons, 0.95)
-    assert np.log(normal.pooled) == pytest.approx(np.log(forest.pooled), abs=0.2)
+    (normal,) = averages(result.comparisons, 0.95)
+    assert np.log(normal.pooled) == pytest.approx(np.log(average.pooled), abs=0.2)
 
 
 class TestWords:
@@ -226,16 +226,16 @@ def test_a_stratum_with_the_runs_of_another_is_not_independent_evidence() -> Non
         for seed, score in enumerate(rng.normal(size=6))
     ]
     apart = pd.DataFrame(rows)
-    assert audit(apart, "score", "arm", "a", by="margin").forests[0].titles == (
+    assert audit(apart, "score", "arm", "a", by="margin").averages[0].titles == (
         "margin = 1: b vs a", "margin = 2: b vs a", "margin = 3: b vs a",
     )  # fmt: skip
     first = apart[(apart["arm"] == "a") & (apart["margin"] == 1)]
     shared = pd.concat([apart[(apart["arm"] == "b") | (apart["margin"] != 2)], first.assign(margin=2)])
     found = audit(shared, "score", "arm", "a", by="margin")
-    assert found.forests[0].titles == ("margin = 1: b vs a", "margin = 3: b vs a")
+    assert found.averages[0].titles == ("margin = 1: b vs a", "margin = 3: b vs a")
     assert any("margin = 2" in note and "margin = 1" in note for note in found.notes)
     both = audit(shared[shared["margin"] < 3], "score", "arm", "a", by="margin")
-    assert both.forests == ()
+    assert both.averages == ()
 
 
 SHAPES = st.sampled_from(["normal", "t", "lognormal", "outlier", "clusters"])

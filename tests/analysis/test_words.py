@@ -22,13 +22,13 @@ from seedspread.analysis.words import (
     failure_rates,
     failure_signs,
     failures_lead,
-    floor_sentence,
     listed,
     look_title,
     looks_note,
     many_groups_sentence,
     means_sentence,
     next_steps,
+    noise_sentence,
     opposed_runs,
     plural,
     repeated_notes,
@@ -164,17 +164,17 @@ def test_a_negative_remainder_is_said_to_be_one() -> None:
     floor = noise_from_predictions("a", np.array([[1, 0, 1, 0], [0, 1, 0, 1]], dtype=bool))
     assert floor.remaining is not None
     assert floor.remaining < 0
-    assert "below zero" in floor_sentence(floor)
+    assert "below zero" in noise_sentence(floor)
 
 
 def test_a_floor_that_is_a_bound() -> None:
     floor = noise_from_accuracies("a", np.array([80.0, 80, 80, 80.4, 79.6]), 10_000, 100.0)
-    assert floor_sentence(floor, "depth = 2") == (
+    assert noise_sentence(floor, "depth = 2") == (
         "depth = 2's variance of 0.08 is no larger than what 10,000 test examples account for by chance "
         "(0.16)"
     )
     wide = noise_from_accuracies("a", np.array([70.0, 80, 90]), 10_000, 100.0)
-    assert floor_sentence(wide) == "10,000 test examples account for at most 0.16 of a's variance of 100"
+    assert noise_sentence(wide) == "10,000 test examples account for at most 0.16 of a's variance of 100"
 
 
 def test_unlike_cells_are_named() -> None:

@@ -86,15 +86,15 @@ def test_how_ratios_change_is_what_the_audits_say() -> None:
     changed = {found.study.name: (found, one) for found, _ in audited() if (one := change(found)) is not None}
     found, one = changed["dose"]
     assert found.audit is not None
-    assert not found.audit.forests  # subtraction has one set of runs for both margins
+    assert not found.audit.averages  # subtraction has one set of runs for both margins
     runs = found.runs[found.runs["margin_type"] == "clamp"].groupby("margin_first")["accuracy"]
     assert one.ratio == pytest.approx(runs.var()["0.8"] / runs.var()["0.4"], rel=0.15)  # plain variances
     for found, one in changed.values():
         assert found.audit is not None
-        if found.audit.forests:
+        if found.audit.averages:
             ratios = [c.headline.ratio or np.nan for c in found.audit.comparisons]
             assert one.ratio == pytest.approx(ratios[1] / ratios[0])
-            assert one.p == pytest.approx(found.audit.forests[0].p)
+            assert one.p == pytest.approx(found.audit.averages[0].p)
 
 
 def test_high_rates_are_put_together_from_runs_that_are_apart() -> None:
@@ -110,13 +110,13 @@ def test_high_rates_are_put_together_from_runs_that_are_apart() -> None:
     assert min(together.rates) >= 0.5
     keys = [key for found, c in chosen.values() for key in found.keys(c)]
     assert len(keys) == len(set(keys))
-    forest = together.forest
-    logs, weights = np.array(forest.log_ratios), 1 / np.array(forest.standard_errors) ** 2
+    average = together.average
+    logs, weights = np.array(average.log_ratios), 1 / np.array(average.standard_errors) ** 2
     assert np.exp(logs) == pytest.approx([c.headline.ratio for _, c in chosen.values()])
     mean, half = (logs * weights).sum() / weights.sum(), stats.norm.ppf(0.975) / weights.sum() ** 0.5
     # Allowing for datasets that differ moves the mean little and widens its interval.
-    assert np.log(forest.pooled) == pytest.approx(mean, abs=0.1)
-    assert forest.interval.low < np.exp(mean - half) < np.exp(mean + half) < forest.interval.high
+    assert np.log(average.pooled) == pytest.approx(mean, abs=0.1)
+    assert average.interval.low < np.exp(mean - half) < np.exp(mean + half) < average.interval.high
 
 
 def test_every_comparison_stands_once_among_the_verdicts() -> None:

@@ -54,13 +54,13 @@ def test_the_settings_are_those_of_the_study_and_the_audit_is_the_stores_own(tmp
     (comparison,) = setting.comparisons
     assert comparison.headline == own.headline
     assert comparison.tests == own.tests
-    assert comparison.floors == own.floors
+    assert comparison.test_set_noise == own.test_set_noise
 
 
 def test_floors_are_in_the_units_of_the_values(tmp_path: Path) -> None:
     made_store(tmp_path)
     (setting,) = material_of(tmp_path).settings
-    floor = setting.comparisons[0].floors[0]
+    floor = setting.comparisons[0].test_set_noise[0]
     seeds = {r.seed: r.value for r in setting.of(floor.group, ("detach",))}
     assert floor.observed == pytest.approx(np.var(list(seeds.values()), ddof=1))
 
@@ -168,7 +168,7 @@ def test_real_runs_have_layers_curves_and_floors(tmp_path: Path) -> None:
     # Runs so small hardly learn: most of them count as failed, and too few are left for a verdict.
     assert "answer" not in made
     (c,) = report.data.settings[0].comparisons
-    assert c.floors
+    assert c.test_set_noise
     assert set(noise_lines(c)) <= set(report.sections[0].words)
     for planned in plan.runs:
         folder = Store(tmp_path / "store").folder(planned.key)

@@ -46,9 +46,9 @@ def test_stored_predictions_give_the_accuracies_back(store: Path) -> None:
 
 def test_the_audit_of_a_store_has_the_sampling_floor(store: Path) -> None:
     c = audit(store, "accuracy", "margin_type", "subtract").comparisons[0]
-    assert [f.group for f in c.floors] == ["clamp", "subtract"]
-    assert not any(f.is_bound for f in c.floors)
-    assert all(f.remaining is not None for f in c.floors)
+    assert [f.group for f in c.test_set_noise] == ["clamp", "subtract"]
+    assert not any(f.is_bound for f in c.test_set_noise)
+    assert all(f.remaining is not None for f in c.test_set_noise)
 
 
 def test_a_damaged_run_is_named(store: Path, tmp_path: Path) -> None:

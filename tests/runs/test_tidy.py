@@ -42,7 +42,7 @@ def test_an_audit_of_a_store_takes_both_names_and_one_of_its_table_the_tables(st
     part = Store(store).table()[["margin_type", "seed", "accuracy", "collapsed", "majority", "folder"]].copy()
     for other in (short, tidy, audit(part, "accuracy", "margin_type", "subtract")):
         assert other.source == str(store)
-        assert all(len(c.floors) == 2 for c in other.comparisons)  # from the predictions
+        assert all(len(c.test_set_noise) == 2 for c in other.comparisons)  # from the predictions
         assert other.to_frame().equals(full.to_frame())
 
 

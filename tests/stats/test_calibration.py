@@ -15,7 +15,7 @@ from benchmarks.conditions import (
     INDEPENDENT,
     PAIRS,
     QUANTILES,
-    TWINS,
+    SAME_SEED,
     Design,
     alike,
     draw,
@@ -58,14 +58,14 @@ def test_exact_tests_are_exact_for_normal_values(test: object, design: Design, n
     assert rejections(test, design, "normal", n) == pytest.approx(0.05, abs=0.0275)
 
 
-@pytest.mark.parametrize("design", [INDEPENDENT, PAIRS, TWINS])
+@pytest.mark.parametrize("design", [INDEPENDENT, PAIRS, SAME_SEED])
 @pytest.mark.parametrize("shape", ["normal", "t5", "bimodal"])
 def test_the_jackknife_keeps_near_its_level(design: Design, shape: str) -> None:
     assert rejections(jackknife, design, shape, 7, FEWER) < 0.094
 
 
 def test_the_naive_f_test_does_not_keep_its_level_with_twins_or_heavy_tails() -> None:
-    assert rejections(f, TWINS, "normal", 7, FEWER) > 0.1
+    assert rejections(f, SAME_SEED, "normal", 7, FEWER) > 0.1
     assert rejections(f, INDEPENDENT, "t5", 14, FEWER) > 0.1
 
 

@@ -7,7 +7,7 @@ from scipy import stats
 from benchmarks.conditions import (
     INDEPENDENT,
     PAIRS,
-    TWINS,
+    SAME_SEED,
     UNBALANCED,
     Design,
     alike,
@@ -39,8 +39,8 @@ from seedspread.stats.variance_ratio import posterior_of, two_sided_p
                 (INDEPENDENT, "t5", 12, 6.0),
                 (PAIRS, "normal", 9, 4.0),
                 (UNBALANCED, "normal", 5, 8.0),
-                (TWINS, "normal", 8, 5.0),
-                (Design("", blocks=3, twins=(0.5, 0.5)), "normal", 6, 4.0),
+                (SAME_SEED, "normal", 8, 5.0),
+                (Design("", blocks=3, same_seed=(0.5, 0.5)), "normal", 6, 4.0),
             )
         ),
     ],
@@ -51,7 +51,7 @@ def test_plans_are_kept_by_the_headline(design: Design, shape: str, n: int, rati
     values, present = draw(design, alike(shape), n, ratio, 400, rng)
     seen = np.mean([two_sided_p(one) < 0.05 for one in posterior_of(values, present, design.shared)])
     pairs = design.pairs if design.shared else None
-    plan = Plan(design.blocks, pairs, design.twins[0], shape=shape)
+    plan = Plan(design.blocks, pairs, design.same_seed[0], shape=shape)
     planned = power(ratio, (n, n * design.extra), plan)
     assert planned == pytest.approx(seen, abs=0.085)
 
@@ -91,11 +91,15 @@ def test_more_seeds_larger_ratios_and_correlated_pairs_show_more() -> None:
     assert by_ratio[-1] > 0.999
     by_pairs = [power(2.0, (10, 10), design=Plan(pairs=r)) for r in (0.0, 0.5, 0.7, 0.95, 0.99, 1.0)]
     assert by_pairs == sorted(by_pairs)
-    by_twins = [power(3.0, (10, 10), design=Plan(blocks=2, twins=r)) for r in (1.0, 0.9, 0.7, 0.2)]
-    assert by_twins == sorted(by_twins)
-    by_blocks = [power(3.0, (10, 10), design=Plan(blocks=b, twins=0.3)) for b in (1, 2, 3, 4)]
+    by_same_seed = [
+        power(3.0, (10, 10), design=Plan(blocks=2, same_seed_runs=r)) for r in (1.0, 0.9, 0.7, 0.2)
+    ]
+    assert by_same_seed == sorted(by_same_seed)
+    by_blocks = [power(3.0, (10, 10), design=Plan(blocks=b, same_seed_runs=0.3)) for b in (1, 2, 3, 4)]
     assert by_blocks == sorted(by_blocks)
-    assert power(3.0, (10, 10), design=Plan(blocks=2, twins=1.0)) == pytest.approx(power(3.0, (10, 10)))
+    assert power(3.0, (10, 10), design=Plan(blocks=2, same_seed_runs=1.0)) == pytest.approx(
+        power(3.0, (10, 10))
+    )
 
 
 def test_a_stricter_level_needs_more() -> None:
@@ -149,7 +153,7 @@ def test_absurd_budgets_are_refused_in_a_line() -> None:
         Plan(blocks=2),
         Plan(pairs=0.6),
         Plan(shape="t5"),
-        Plan(blocks=2, pairs=0.3, twins=0.8),
+        Plan(blocks=2, pairs=0.3, same_seed_runs=0.8),
     ],
 )
 def test_a_budget_is_that_of_its_design(design: Plan) -> None:

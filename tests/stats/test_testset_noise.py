@@ -18,7 +18,7 @@ def test_the_floor_is_the_mean_covariance_of_pairs_of_examples() -> None:
     off = covariances[~np.eye(40, dtype=bool)].mean()
     assert floor.remaining == pytest.approx(off)
     assert floor.observed == pytest.approx(correct.mean(axis=1).var(ddof=1))
-    assert floor.observed == pytest.approx(floor.floor + off)
+    assert floor.observed == pytest.approx(floor.explained + off)
 
 
 def test_the_floor_finds_the_true_spread_of_simulated_runs() -> None:
@@ -35,9 +35,9 @@ def test_the_floor_finds_the_true_spread_of_simulated_runs() -> None:
 
 def test_the_bound_from_accuracies_is_binomial() -> None:
     floor = noise_from_accuracies("a", np.array([80.0, 80, 80, 80.4, 79.6]), 10_000, 100.0)
-    assert floor.floor == pytest.approx(0.8 * 0.2 / 10_000 * 100**2)
+    assert floor.explained == pytest.approx(0.8 * 0.2 / 10_000 * 100**2)
     assert floor.is_bound
-    assert floor.observed <= floor.floor
+    assert floor.observed <= floor.explained
 
 
 def _noise(observed: float, floor: float, runs: int = 24) -> TestSetNoise:
@@ -55,7 +55,7 @@ def test_without_test_set_noise_the_net_ratio_is_that_of_the_f_distribution() ->
 def test_the_net_ratio_has_the_quantiles_of_drawn_pivots() -> None:
     """The recipe of Weerahandi as he has it, by drawing."""
     rng, first, second = np.random.default_rng(0), _noise(1.0, 0.5), _noise(2.1, 0.45)
-    drawn = [s.observed * 23 / rng.chisquare(23, 400_000) - s.floor for s in (first, second)]
+    drawn = [s.observed * 23 / rng.chisquare(23, 400_000) - s.explained for s in (first, second)]
     low, high = np.quantile(np.maximum(drawn[0], 0) / np.maximum(drawn[1], 1e-12), [0.025, 0.975])
     found = net_ratio(first, second)
     assert found is not None

@@ -267,7 +267,7 @@ seedspread.log(accuracy=sum(right) / 200)
     plan = plan_of(tmp_path, body.replace("{path!r}", repr(sys.path)), seeds=4)
     run(plan)
     result = audit(tmp_path / "store", "accuracy", "x", "0")
-    assert [floor.group for floor in result.comparisons[0].floors] == ["0.5", "0"]
+    assert [noise.group for noise in result.comparisons[0].test_set_noise] == ["0.5", "0"]
     assert "test-set noise" in result.to_text(details=True).lower()
 
 

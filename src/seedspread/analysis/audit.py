@@ -15,7 +15,7 @@ from seedspread.analysis.audit_result import AuditResult, Comparison
 from seedspread.analysis.judgement import (
     Doubter,
     Judged,
-    forests,
+    averages,
     judged,
     many_groups,
     on_scale,
@@ -79,17 +79,17 @@ class Comparer:
         """Return the full comparison; `judged` is its headline's verdict, out of a `family` of that size."""
         pair, headline = self.successful(every), judged.headline
         group, baseline = groups = pair.group, pair.baseline
-        twins = tuple(t for t in map(same_seed_runs, groups) if t is not None)
+        same_seed = tuple(t for t in map(same_seed_runs, groups) if t is not None)
         measured = () if self.brief else (every.group, every.baseline)  # failed runs have test-set noise too
         noise = [noise_of_test_set(a, [a.seeds], self.metric, self.level, self.test_size) for a in measured]
-        floors = tuple(n for n in noise if n is not None)
+        noises = tuple(n for n in noise if n is not None)
         unlike = () if self.brief else unequal_cells(group, baseline)
         alpha = 1 - self.level if headline.looks is None else nominal_level(headline.looks, 1 - self.level)
         better, chance, full_scale = self.failing(every)
         found = failures(every.group, every.baseline, better, chance, self.level, full_scale)
         is_censored = found is not None and found.kind == "failed" and is_until(self.metric.name)
-        dependent = any(map(are_dependent, twins))
-        independent = not twins or (False if dependent else None)
+        dependent = any(map(are_dependent, same_seed))
+        independent = not same_seed or (False if dependent else None)
         f = self._pooled_test(group, baseline, None, independent)
         sd_ratio = None if f.estimate is None else f.estimate**0.5
         pooled_test = Headline(f.estimate, sd_ratio, f.interval, f.p, f.name, f.note or _POOLED)
@@ -106,16 +106,16 @@ class Comparer:
             headline=headline,
             pooled_test=pooled_test,
             testing=partial(self._tests, pair, headline, independent),
-            twins=twins,
+            same_seed_runs=same_seed,
             seeds=pair.seeds,
             paired_correlation=_paired_correlation(group, baseline),
-            floors=floors,
-            net=net_ratio(*floors, self.level) if len(floors) == 2 else None,
-            detectable=_detectable(group, baseline, headline.pairs, twins, alpha / family),
+            test_set_noise=noises,
+            net=net_ratio(*noises, self.level) if len(noises) == 2 else None,
+            detectable=_detectable(group, baseline, headline.pairs, same_seed, alpha / family),
             p_adjusted=judged.p_adjusted,
             word=judged.word,
             doubts=judged.doubts,
-            warnings=words.warnings(twins, pooled_test, group, baseline, unlike),
+            warnings=words.warnings(same_seed, pooled_test, group, baseline, unlike),
             failures=None if found is None else replace(found, kind="censored") if is_censored else found,
             means=None if self.brief else mean_difference(group, baseline, self.level),
             better=self.metric.better,
@@ -181,7 +181,7 @@ def _paired_correlation(group: Group, baseline: Group) -> float | None:
 
 
 def _detectable(
-    group: Group, baseline: Group, pairs: int, twins: tuple[SameSeedRuns, ...], alpha: float
+    group: Group, baseline: Group, pairs: int, same_seed: tuple[SameSeedRuns, ...], alpha: float
 ) -> float | None:
     """Return the ratio that the headline detects for normal values, rounded since it is simulated.
 
@@ -189,15 +189,17 @@ def _detectable(
     """
     seeds = max(len(group.seed_codes), FEWEST_SEEDS), max(len(baseline.seed_codes), FEWEST_SEEDS)
     blocks = max(len(group.cells), len(baseline.cells))
-    alike = [t.correlation or 0.0 for t in twins]
+    alike = [t.correlation or 0.0 for t in same_seed]
     return _planned(seeds, blocks, pairs > 0, round(max([0.0, *alike]), 2), alpha)
 
 
 @cache
-def _planned(seeds: tuple[int, int], blocks: int, paired: bool, twins: float, alpha: float) -> float | None:
+def _planned(
+    seeds: tuple[int, int], blocks: int, paired: bool, same_seed: float, alpha: float
+) -> float | None:
     try:
         found = planning.detectable(
-            seeds, 0.8, planning.Design(blocks, 0.0 if paired else None, twins, alpha)
+            seeds, 0.8, planning.Design(blocks, 0.0 if paired else None, same_seed, alpha)
         )
     except BudgetError:
         return None
@@ -285,7 +287,7 @@ def audit_runs(
     """Return the audit of checked runs, with averages over datasets if these are a sample of datasets."""
     comparisons, estimates, notes = _comparisons(runs, comparer, judged_with or {})
     strips, columns = strips_of(runs), runs.columns
-    means = forests(comparisons, comparer.level, strips, estimates) if over_strata else ()
+    means = averages(comparisons, comparer.level, strips, estimates) if over_strata else ()
     strata = groups_by_stratum(runs)
     groups = [group.successful() for group in (strata[0][1] if len(strata) == 1 else ())]
     notes += words.repeated_notes(repeated_runs(strips), columns.group, columns.by)
@@ -302,7 +304,7 @@ def audit_runs(
         rows=len(runs.frame),
         level=comparer.level,
         comparisons=tuple(comparisons),
-        forests=means,
+        averages=means,
         notes=(*runs.notes, *notes),
         values=strips,
         metric=comparer.metric,

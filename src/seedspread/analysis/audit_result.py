@@ -45,10 +45,10 @@ class Comparison(Versus, display.Result):
     pooled: tuple[Summary, Summary]  # group and baseline over all blocks
     headline: Headline  # the ratio to report; each seed counts once
     pooled_test: Headline  # the ratio of the variances of all runs pooled, and its F test
-    twins: tuple[SameSeedRuns, ...]  # how alike the runs of one seed are, per group
+    same_seed_runs: tuple[SameSeedRuns, ...]  # how alike the runs of one seed are, per group
     seeds: tuple[int, int]  # how many seeds group and baseline have
     paired_correlation: float | None  # of the seed means; None unless at least three seeds are shared
-    floors: tuple[TestSetNoise, ...]  # test-set noise per group, if it can be had
+    test_set_noise: tuple[TestSetNoise, ...]  # test-set noise per group, if it can be had
     detectable: float | None  # the smallest ratio above 1 that this number of seeds detects with power 0.8
     p_adjusted: float | None  # the headline's p, adjusted over all comparisons of the audit (Bonferroni)
     warnings: tuple[str, ...]
@@ -98,7 +98,9 @@ class Comparison(Versus, display.Result):
             "stratum": joined_levels(self.stratum),
             "cells": [asdict(cell) | {"block": joined_levels(cell.block)} for cell in self.cells],
             "pooled": [asdict(group) | {"block": ""} for group in self.pooled],
-            "floors": [asdict(floor) | {"sentence": words.floor_sentence(floor)} for floor in self.floors],
+            "test_set_noise": [
+                asdict(n) | {"sentence": words.noise_sentence(n)} for n in self.test_set_noise
+            ],
             "verdict": self.verdict,
         }
 
@@ -127,7 +129,7 @@ class Comparison(Versus, display.Result):
 
 
 @dataclass(frozen=True)
-class Forest:
+class Average:
     """The average over datasets of the log variance ratio of one group and its baseline."""
 
     group: str
@@ -162,7 +164,7 @@ class AuditResult(display.Result):
         rows: number of runs.
         level: confidence level of the intervals.
         comparisons: one per level of `by` and group other than the baseline.
-        forests: averages over the levels of `by`, one per group and baseline.
+        averages: averages over the levels of `by`, one per group and baseline.
         notes: what was left out of the table, and why.
         values: the compared values.
         looks: the interim looks that the headlines account for; None if the table is judged once.
@@ -180,7 +182,7 @@ class AuditResult(display.Result):
     rows: int
     level: float
     comparisons: tuple[Comparison, ...]
-    forests: tuple[Forest, ...] = ()
+    averages: tuple[Average, ...] = ()
     notes: tuple[str, ...] = ()
     values: tuple[Strip, ...] = field(default=(), repr=False)
     looks: InterimLook | None = None
@@ -224,7 +226,7 @@ class AuditResult(display.Result):
             yield Note(f"{self.rows:,} runs from {self.source}; {self.level:.0%} intervals.")
 
     def overview_tables(self, width: int | None, details: bool = False) -> Iterator[Block]:
-        yield display.averages_table(self) if self.forests else ""
+        yield display.averages_table(self) if self.averages else ""
         shown = None if width is None else display.MOST_ROWS if details else _ON_A_SCREEN
         several_pairs = len({(c.group, c.baseline) for c in self.comparisons}) > 1
         if width and several_pairs and len({c.stratum for c in self.comparisons}) > 1 and not details:

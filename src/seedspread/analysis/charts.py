@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seedspread.analysis.words import between, ends, forest_groups, levels_of, number, p_value, times
+from seedspread.analysis.words import average_groups, between, ends, levels_of, number, p_value, times
 from seedspread.render.chart import (
     BEYOND,
     COLORS,
@@ -39,7 +39,7 @@ _SEED_UNIT = (HEADLINE, "seed_jackknife", "pitman_morgan")
 _SHOWN = (*_SEED_UNIT, "f")
 NO_RATIO = Panel("no ratio with an interval", Axis(), Axis(), ())
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
-# Most strata and groups of which every run is drawn, and most lines of a forest that are readable.
+# Most strata and groups of which every run is drawn, and largest readable number of averages.
 _MOST_DRAWN, _MOST_GROUPS, MOST_LINES = 6, 8, 80
 # Most ratios that fit beside the runs.
 _MOST_BESIDE = 5
@@ -98,8 +98,8 @@ def _ratios_panel(audit: AuditResult, wide: bool, of_what: str) -> Panel:
     """Return every ratio with the interval that decides its verdict, and the averages over strata."""
     one = audit.comparisons[0] if len(audit.comparisons) == 1 else None
     lines = [Line.of(c.headline, "" if one else c.title) for c in audit.in_order]
-    for f in audit.forests:
-        name = f"average: {' vs '.join(forest_groups(f, audit.group))}"
+    for f in audit.averages:
+        name = f"average: {' vs '.join(average_groups(f, audit.group))}"
         lines.append(Line(name, f.pooled, f.interval, is_average=True))
     intervals = [c.headline.shown_interval for c in audit.comparisons if c.headline.shown_interval]
     if not intervals:

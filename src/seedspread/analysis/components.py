@@ -56,7 +56,7 @@ class GroupComponents:
     components: tuple[Component, ...]  # empty if the design does not separate them
     total: float  # their sum; if they cannot be separated, the whole variance, with an interval
     interval: Interval | None = None
-    floor: TestSetNoise | None = None  # the test-set noise in it
+    test_set_noise: TestSetNoise | None = None  # the test-set noise in it
     note: str = ""  # what the design cannot separate, and why
     factor: str = ""  # the factor of which `group` is a level
 
@@ -128,7 +128,7 @@ class Split:
     unit: float = 1.0
 
 
-def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None) -> Split:
+def split(sample: model.Sample, level: float, noise: TestSetNoise | None = None) -> Split:
     """Return the components of a sample, or a note if it cannot be split."""
     made = model.design(sample)
     blank = GroupComponents(
@@ -137,14 +137,14 @@ def split(sample: model.Sample, level: float, floor: TestSetNoise | None = None)
         model.number_of_seeds(sample),
         (),
         0.0,
-        floor=floor,
+        test_set_noise=noise,
         factor=sample.factor,
     )
     if made is None:
         return Split(replace(blank, note=words.NO_VARIANCE))
     names, rest = model.drop_idle_factors(sample, made)
     if rest is not sample:  # note what is known of the other runs, and that these factors add no variance
-        found = split(rest, level, floor)
+        found = split(rest, level, noise)
         group, idle = found.group, f"runs that vary {' or '.join(names)} alone hardly differ"
         none = [Component(name, name, 0.0, None, 0.0) for name in names if group.components]
         every, note = (*group.components, *none), "; ".join(filter(None, (group.note, idle)))
@@ -227,7 +227,7 @@ class ComponentsResult(Result):
 
     Attributes:
         source: the table that was read.
-        value, group, blocks, seed, streams, by: the columns.
+        value, group, blocks, seed, sources, by: the columns.
         rows: number of runs.
         level: of every interval.
         strata: one for each level of `by`.
@@ -239,7 +239,7 @@ class ComponentsResult(Result):
     group: str | None
     blocks: tuple[str, ...]
     seed: str | None
-    streams: tuple[str, ...]
+    sources: tuple[str, ...]
     by: tuple[str, ...]
     rows: int
     level: float
@@ -252,8 +252,8 @@ class ComponentsResult(Result):
             own["stratum"] = joined_levels(stratum.stratum)
             for group, group_values in zip(stratum.groups, own["groups"], strict=True):
                 group_values.update(sentence=group.sentence, factor=group_values.pop("factor"))
-                if group.floor is not None:
-                    group_values["floor"]["sentence"] = words.floor_sentence(group.floor)
+                if group.test_set_noise is not None:
+                    group_values["test_set_noise"]["sentence"] = words.noise_sentence(group.test_set_noise)
         return values
 
     def page(self, width: int | None = None, details: bool = False, explain: bool = False) -> Iterator[Block]:
@@ -370,7 +370,7 @@ def components(
         group=group,
         blocks=runs.columns.blocks,
         seed=seed,
-        streams=tuple(name for name in factors if name != model.SEED),
+        sources=tuple(name for name in factors if name != model.SEED),
         by=runs.columns.by,
         rows=sum(group.runs for stratum in strata for group in stratum.groups),
         level=level,
@@ -410,10 +410,10 @@ def _split(
 
 
 def _seed_columns(
-    read: ReadTable, question: Question, seed: str | None, streams: tuple[str, ...]
+    read: ReadTable, question: Question, seed: str | None, sources: tuple[str, ...]
 ) -> list[str]:
     """Return the column or columns with seeds, as an audit finds them."""
-    named = [*streams, *([seed] if seed is not None else [])]
+    named = [*sources, *([seed] if seed is not None else [])]
     roles = (question.value, question.group, *question.block, *question.by)
     for name in (*named, *(name for name in roles if name is not None)):
         require(name, read.frame.columns, read.name)

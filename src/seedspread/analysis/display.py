@@ -356,15 +356,15 @@ def means_and_ratios(audit: AuditResult, width: int, most: int) -> list[Table]:
 def averages_table(audit: AuditResult) -> Table:
     rows = [
         (
-            " vs ".join(words.forest_groups(forest, audit.group)),
-            words.two(forest.pooled),
-            words.ends(forest.interval),
-            words.p_value(forest.pooled_p),
-            words.ends(forest.prediction),
+            " vs ".join(words.average_groups(average, audit.group)),
+            words.two(average.pooled),
+            words.ends(average.interval),
+            words.p_value(average.pooled_p),
+            words.ends(average.prediction),
         )
-        for forest in audit.forests
+        for average in audit.averages
     ]
-    count = max(len(forest.titles) for forest in audit.forests)
+    count = max(len(average.titles) for average in audit.averages)
     alone = " (not adjusted)" if len(rows) > 1 else ""
     over = f"Average over {count} {words.plural(audit.by)}"
     headings = (over, "ratio", f"{audit.level:.0%} CI{alone}", "p", "prediction")
@@ -491,10 +491,10 @@ def _group_rows(group: GroupComponents) -> list[tuple[str, ...]]:
         (f"{group.title}: {name}", words.number(size), words.span(interval), words.number(size**0.5), *rest)
         for name, size, interval, *rest in parts
     ]
-    if group.floor is not None:
-        name = f"{group.title}: test set{', at most' if group.floor.is_bound else ''}"
-        share = f"{group.floor.floor / group.total:.0%}" if group.total > 0 else "-"
-        rows.append((name, words.number(group.floor.floor), "-", "-", share, "-"))
+    if group.test_set_noise is not None:
+        name = f"{group.title}: test set{', at most' if group.test_set_noise.is_bound else ''}"
+        share = f"{group.test_set_noise.explained / group.total:.0%}" if group.total > 0 else "-"
+        rows.append((name, words.number(group.test_set_noise.explained), "-", "-", share, "-"))
     return rows
 
 

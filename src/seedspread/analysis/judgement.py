@@ -17,7 +17,7 @@ from math import exp, log
 import numpy as np
 from scipy.special import logit, ndtri
 
-from seedspread.analysis.audit_result import Comparison, Forest
+from seedspread.analysis.audit_result import Average, Comparison
 from seedspread.analysis.samples import Pair, Strip
 from seedspread.runs.levels import Levels, group_name
 from seedspread.runs.metrics import Metric
@@ -162,7 +162,7 @@ class Doubter:
         found = failures(
             pair.group, pair.baseline, self.metric.better, self.chance, self.level, self.metric.full_scale
         )
-        if found is None or family * min(found.p, found.sound_p or 1.0) < 1 - self.level:
+        if found is None or family * min(found.p, found.successful_p or 1.0) < 1 - self.level:
             return []
         return [Doubt("clusters", p=found.p)]
 
@@ -176,12 +176,12 @@ def on_scale(values: Floats, scale: Scale, full_scale: float = 1.0) -> Floats:
     return np.log(values) if scale == "log" else np.asarray(logit(values / full_scale))
 
 
-def forests(
+def averages(
     comparisons: Sequence[Comparison],
     level: float,
     strips: Sequence[Strip] = (),
     estimates: Sequence[LogRatioEstimate | None] | None = None,
-) -> tuple[Forest, ...]:
+) -> tuple[Average, ...]:
     """Return an average per pair that occurs in several datasets: within one, comparisons share runs.
 
     A dataset that repeats runs (`strips`) of an earlier one is left out. Without `estimates` of the
@@ -194,8 +194,8 @@ def forests(
             # Interim looks widen the headline's interval, not the distribution of its estimate.
             own = estimate if c.headline.looks is None else None
             pairs.setdefault((c.group, c.baseline), []).append((c, own))
-    found = [_forest(strata, level) for strata in pairs.values()]
-    return tuple(forest for forest in found if forest is not None)
+    found = [_average(strata, level) for strata in pairs.values()]
+    return tuple(average for average in found if average is not None)
 
 
 def many_groups(groups: Sequence[Group], level: float, equivalence: float) -> ManyGroups | None:
@@ -235,7 +235,9 @@ def repeated_runs(strips: Sequence[Strip]) -> dict[tuple[Levels, str], Levels]:
     return repeated
 
 
-def _forest(comparisons: Sequence[tuple[Comparison, LogRatioEstimate | None]], level: float) -> Forest | None:
+def _average(
+    comparisons: Sequence[tuple[Comparison, LogRatioEstimate | None]], level: float
+) -> Average | None:
     usable = []
     for c, own in comparisons:
         ratio, i = c.headline.ratio, c.headline.interval
@@ -249,7 +251,7 @@ def _forest(comparisons: Sequence[tuple[Comparison, LogRatioEstimate | None]], l
     rated, logs, errors, estimates = zip(*usable, strict=True)
     mean, df = random_effects(estimates, level), len(logs) - 1
     q, p = heterogeneity(np.array(logs), np.array(errors))
-    return Forest(
+    return Average(
         group=rated[0].group,
         baseline=rated[0].baseline,
         titles=tuple(c.title for c in rated),

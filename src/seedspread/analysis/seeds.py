@@ -159,7 +159,9 @@ def _spread(
     groups = f"{seed_counts(seeds)}{' per group' * (seeds[0] == seeds[1])}"
     sizes = "variance ratios above" if asked == "ratio" else "a variance ratio of"
     shared = "" if design.pairs is None else f", shared seeds with r = {design.pairs:g}"
-    blocks = f", {design.blocks} blocks, same-seed runs with r = {design.twins:g}" * (design.blocks > 1)
+    blocks = f", {design.blocks} blocks, same-seed runs with r = {design.same_seed_runs:g}" * (
+        design.blocks > 1
+    )
     shown = two(ratio) if asked == "ratio" else f"{ratio:g}"
     text = f"{groups} detect {sizes} {shown} (sd ×{ratio**0.5:.2g}) with power {power:.2g}."
     method = f"the audit's test at level {alpha:g}, simulated on {design.shape} values{shared}{blocks}"

@@ -32,7 +32,7 @@ from seedspread.stats.result import (
 )
 
 if TYPE_CHECKING:
-    from seedspread.analysis.audit_result import AuditResult, Comparison, Forest
+    from seedspread.analysis.audit_result import AuditResult, Average, Comparison
     from seedspread.analysis.components import Component, ComponentContrast, GroupComponents
     from seedspread.analysis.sets import CompareResult
 
@@ -105,7 +105,7 @@ MOST_ANSWERS = 3
 
 
 def warnings(
-    twins: Sequence[SameSeedRuns],
+    same_seed: Sequence[SameSeedRuns],
     pooled: Headline,
     group: Group,
     baseline: Group,
@@ -113,7 +113,7 @@ def warnings(
 ) -> tuple[str, ...]:
     """Return warnings to read before using the numbers; `pooled` is the F test of all runs."""
     out = []
-    for t in (t for t in twins if are_dependent(t) and not are_opposed(t)):
+    for t in (t for t in same_seed if are_dependent(t) and not are_opposed(t)):
         name = group_name(group.factor, t.group)
         if 2 * t.identical >= t.seeds:
             out.append(f"{t.identical} of {t.seeds} seeds of {name} have equal values in all blocks: copies")
@@ -123,7 +123,7 @@ def warnings(
         out = [f"{'; '.join(out)}: seeds are counted, not runs"]
         if pooled.p is not None:
             out[0] += f"; pooling all runs would claim {times(pooled.ratio)}, {p_phrase(pooled.p)}"
-    out += [opposed_runs(t, group_name(group.factor, t.group)) for t in twins if are_opposed(t)]
+    out += [opposed_runs(t, group_name(group.factor, t.group)) for t in same_seed if are_opposed(t)]
     if set(group.cells) != set(baseline.cells):
         out.append("the groups were not run in the same blocks, so block and group effects are mixed")
     for side in (group, baseline):
@@ -164,18 +164,18 @@ def _sign(sign: TwoClusters | FailedRuns, name: str) -> str:
     return f"{runs} score no better than {sign.chance:.4g}, which takes no learning, or hardly better"
 
 
-def floor_sentence(noise: TestSetNoise, name: str | None = None) -> str:
+def noise_sentence(noise: TestSetNoise, name: str | None = None) -> str:
     """Return the share of a group's variance that the test set accounts for; `name` is the group's name."""
     examples = f"{noise.test_size:,} test examples"
     whole = f"{noise.group if name is None else name}'s variance of {noise.observed:.3g}"
     if noise.remaining is None or noise.interval is None:
-        if noise.observed > noise.floor:
-            return f"{examples} account for at most {noise.floor:.3g} of {whole}"
-        return f"{whole} is no larger than what {examples} account for by chance ({noise.floor:.3g})"
+        if noise.observed > noise.explained:
+            return f"{examples} account for at most {noise.explained:.3g} of {whole}"
+        return f"{whole} is no larger than what {examples} account for by chance ({noise.explained:.3g})"
     below = " (below zero: these runs differ by no more than test-set noise)" if noise.remaining < 0 else ""
     left = minus(f"{noise.remaining:.3g}")
     return (
-        f"{examples} account for {noise.floor:.3g} of {whole}; an infinite test set would leave {left} "
+        f"{examples} account for {noise.explained:.3g} of {whole}; an infinite test set would leave {left} "
         f"({noise.interval.level:.0%} CI {span(noise.interval)}){below}"
     )
 
@@ -439,9 +439,10 @@ def failure_rates(c: Comparison) -> str:
     said = f"{failure_counts(c)} ({p_phrase(f.p)}{points})"
     if f.kind != "clusters" and max(f.failed):
         return f"{said}; the verdict is about the {'others' if f.kind == 'censored' else 'successful runs'}"
-    if f.sound_ratio is None or f.sound_p is None:
+    if f.successful_ratio is None or f.successful_p is None:
         return said
-    return f"{said}; within the better one: variance {times(f.sound_ratio.value)}, {p_phrase(f.sound_p)}"
+    ratio = times(f.successful_ratio.value)
+    return f"{said}; within the better one: variance {ratio}, {p_phrase(f.successful_p)}"
 
 
 def failure_signs(c: Comparison) -> list[str]:
@@ -515,15 +516,15 @@ def detail_lines(c: Comparison) -> list[str]:
         lines.append(
             f"Seed means of the groups over shared seeds: r = {minus(f'{c.paired_correlation:.2f}')}."
         )
-    if c.twins:
+    if c.same_seed_runs:
         lines.append("`seedspread components` splits each variance: between seeds, and same-seed noise.")
     return lines + noise_lines(c)
 
 
 def noise_lines(c: Comparison) -> list[str]:
-    lines = [f"Test-set noise: {floor_sentence(f, group_name(c.factor, f.group))}." for f in c.floors]
+    lines = [f"Test-set noise: {noise_sentence(f, group_name(c.factor, f.group))}." for f in c.test_set_noise]
     if c.net is not None and c.net.interval is not None:
-        first, second = c.floors
+        first, second = c.test_set_noise
         lines.append(
             f"Net of the test set: an infinite one would leave variance {times(c.net.value)} "
             f"({ci(c.net.interval)}{', not adjusted' if c.family > 1 else ''}), compared with "
@@ -582,9 +583,9 @@ def plural(by: Sequence[str]) -> str:
     return name if name.endswith("s") else f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
-def forest_groups(forest: Forest, factor: str) -> tuple[str, str]:
+def average_groups(average: Average, factor: str) -> tuple[str, str]:
     """Return the names of its groups in a sentence."""
-    return group_name(factor, forest.group), group_name(factor, forest.baseline)
+    return group_name(factor, average.group), group_name(factor, average.baseline)
 
 
 def _place(component: Component | ComponentContrast) -> str:
@@ -608,14 +609,15 @@ def group_sentence(group: GroupComponents) -> str:
 
 
 def _noise_share(group: GroupComponents) -> str:
-    noise = group.floor
+    noise = group.test_set_noise
     if noise is None:
         return ""
     examples = f"{noise.test_size:,} test examples"
-    if noise.floor >= group.total:
-        return f" It is no larger than what {examples} account for by chance ({number(noise.floor)})."
+    if noise.explained >= group.total:
+        return f" It is no larger than what {examples} account for by chance ({number(noise.explained)})."
     most = "at most " if noise.is_bound else ""
-    return f" {examples} account for {most}{number(noise.floor)} of it ({noise.floor / group.total:.0%})."
+    share = noise.explained / group.total
+    return f" {examples} account for {most}{number(noise.explained)} of it ({share:.0%})."
 
 
 def comparison_sentence(title: str, contrasts: Sequence[ComponentContrast]) -> str:

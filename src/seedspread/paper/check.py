@@ -67,7 +67,7 @@ def training_variance() -> Check:
 def _bounded(setting: str, margin_type: str) -> tuple[float, float]:
     """Return the variance within cells, and a (1 - a) / N, the bound of a test set's noise with N images."""
     group, images = published_group(setting, margin_type), int(values(f"test images, {setting}")[0])
-    return group.within_variance, noise_from_accuracies("", group.values, images, 100.0).floor
+    return group.within_variance, noise_from_accuracies("", group.values, images, 100.0).explained
 
 
 def fourteen_seeds() -> Check:

@@ -71,7 +71,7 @@ def load_table(
         title=f"{result.value} by {result.group}",
         source=relative(path),
         settings=ordered([_setting_of_table(result, stratum, path) for stratum in strata]),
-        across=result if result.forests else None,
+        across=result if result.averages else None,
         notes=result.notes,
         provenance=(("made by", f"seedspread {__version__}"), ("data", f"{result.rows:,} rows")),
     )

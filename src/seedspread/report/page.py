@@ -154,7 +154,7 @@ def _available(exhibits: Iterable[Exhibit | None]) -> tuple[Exhibit, ...]:
 def _averages(data: ReportData) -> Iterator[Table]:
     """Yield the mean ratio over settings that were audited together."""
     audits = {id(audit): audit for audit in (data.across, *(s.audit for s in data.settings)) if audit}
-    for number, audit in enumerate((audit for audit in audits.values() if audit.forests), 1):
+    for number, audit in enumerate((audit for audit in audits.values() if audit.averages), 1):
         ending = f"-{number}" if number > 1 else ""
         yield replace(averages_table(audit), id=f"averages{ending}", title=f"Averages of {audit.value}")
 

@@ -183,8 +183,8 @@ def pooled_sd(groups: Sequence[Group]) -> SdEstimate:
     runs, squares = len(values), float((whole.residuals**2).sum())
     seen = runs * float((from_medians(whole) ** 4).sum()) / squares**2 - 3
     kurtosis = (runs * max(seen, 0.0) + _PRIOR_RUNS * PRIOR_KURTOSIS) / (runs + _PRIOR_RUNS)
-    twins = same_seed_runs(whole)
-    worth = 1.0 if twins is None else twins.effective_df / whole.df
+    same_seed = same_seed_runs(whole)
+    worth = 1.0 if same_seed is None else same_seed.effective_df / whole.df
     return SdEstimate(whole.within_variance**0.5, worth * degrees_of_freedom(whole.df, runs, kurtosis))
 
 

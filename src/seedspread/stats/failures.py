@@ -168,8 +168,8 @@ def failures(
         rates=rates,
         difference=difference_of(*rates),
         p=fisher_p((x, n), (y, m)),
-        sound_ratio=None if sound.ratio is None else Estimate(sound.ratio, sound.interval),
-        sound_p=sound.p,
+        successful_ratio=None if sound.ratio is None else Estimate(sound.ratio, sound.interval),
+        successful_p=sound.p,
         signs=(*clusters, *failed),
     )
 

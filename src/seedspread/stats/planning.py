@@ -36,7 +36,7 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 ALPHAS = (0.1, 0.05, 0.01, 0.001)
 SHAPES = ("normal", "t5", "skewed", "bimodal")
 CORRELATIONS = (0.0, 0.3, 0.6, 0.8, 0.9)
-TWINS = (0.0, 0.5, 0.9)
+SAME_SEED = (0.0, 0.5, 0.9)
 BLOCKS = (2, 4)
 
 
@@ -51,14 +51,14 @@ class Design:
     Attributes:
         blocks: runs of each seed in each group; more than four count as four.
         pairs: correlation of the groups over shared seeds; None if they share no seeds.
-        twins: correlation of a seed's runs over blocks.
+        same_seed_runs: correlation of a seed's runs over blocks.
         alpha: level of the test.
         shape: shape of the values' distribution: `normal`, `t5`, `skewed` or `bimodal`.
     """
 
     blocks: int = 1
     pairs: float | None = None
-    twins: float = 0.0
+    same_seed_runs: float = 0.0
     alpha: float = 0.05
     shape: str = "normal"
 
@@ -124,10 +124,10 @@ def check_design(seeds: tuple[int, int], power: float, alpha: float) -> None:
         raise BudgetError(f"power must lie between alpha ({alpha:g}) and 1; got {power:g}")
 
 
-def key(shape: str = "normal", pairs: float | None = None, blocks: int = 1, twins: float = 0.0) -> str:
+def key(shape: str = "normal", pairs: float | None = None, blocks: int = 1, same_seed: float = 0.0) -> str:
     """Return the name of a design in `planning.json`."""
     words = [shape, *([] if pairs is None else [f"pairs {pairs:g}"])]
-    return " ".join([*words, *([f"blocks {blocks} twins {twins:g}"] if blocks > 1 else [])])
+    return " ".join([*words, *([f"blocks {blocks} same-seed {same_seed:g}"] if blocks > 1 else [])])
 
 
 def power(ratio: float, seeds: tuple[int, int], design: Design = _PLAIN) -> float:
@@ -184,7 +184,7 @@ def _check_table(seeds: tuple[int, int], design: Design) -> None:
         raise BudgetError(f"there must be at least one block; got {design.blocks}")
     if not ALPHAS[-1] <= design.alpha <= ALPHAS[0]:
         raise BudgetError(f"alpha must lie between {ALPHAS[-1]:g} and {ALPHAS[0]:g}; got {design.alpha:g}")
-    for correlation in (design.pairs or 0.0, design.twins):
+    for correlation in (design.pairs or 0.0, design.same_seed_runs):
         if not -1 <= correlation <= 1:
             raise BudgetError(f"a correlation lies between -1 and 1; got {correlation:g}")
 
@@ -202,7 +202,7 @@ def _table() -> dict[str, Floats]:
     quantiles = -ndtri(np.array(ALPHAS) / 2)[:, None] + ndtri(LEVELS)
     # Variance of the log ratio over that of the F test's, for designs with normal values and many seeds.
     shares = {key(): 1.0} | {key(pairs=r): 1 - r**2 for r in CORRELATIONS}
-    shares |= {key(blocks=b, twins=r): (1 + (b - 1) * r**2) / b for b in BLOCKS for r in TWINS}
+    shares |= {key(blocks=b, same_seed=r): (1 + (b - 1) * r**2) / b for b in BLOCKS for r in SAME_SEED}
     out = {}
     for name, rows in content.items():
         if name != "draws":
@@ -233,8 +233,8 @@ def _needed(seeds: tuple[int, int], design: Design) -> Floats:
     if blocks > 1:
         by_blocks = [own]
         for b in BLOCKS:  # same-seed runs that are copies add nothing
-            rows = np.array([*(at(key(blocks=b, twins=r)) for r in TWINS), own])
-            by_blocks.append(_between(design.twins**2, [r**2 for r in (*TWINS, 1.0)], rows))
+            rows = np.array([*(at(key(blocks=b, same_seed=r)) for r in SAME_SEED), own])
+            by_blocks.append(_between(design.same_seed_runs**2, [r**2 for r in (*SAME_SEED, 1.0)], rows))
         factor *= _between(1 / blocks, [1 / b for b in (1, *BLOCKS)], np.array(by_blocks)) / own
     return np.maximum.accumulate(own * factor)
 

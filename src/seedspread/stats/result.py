@@ -111,8 +111,8 @@ class TestSetNoise:
     group: str
     test_size: int  # number of test examples
     observed: float  # variance over seeds
-    floor: float  # the test set's part; an upper bound if only accuracies are known
-    is_bound: bool  # whether `floor` is that bound
+    explained: float  # the test set's part; an upper bound if only accuracies are known
+    is_bound: bool  # whether `explained` is that bound
     remaining: float | None  # variance left on an infinite test set; may be negative
     interval: Interval | None  # of `remaining`
     runs: int = 0  # from which it was computed, one of each seed
@@ -231,6 +231,6 @@ class FailureModel:
     rates: tuple[Estimate, Estimate]  # with exact intervals (Clopper and Pearson)
     difference: Estimate  # of the rates; its interval is conservative (Zou and Donner)
     p: float  # Fisher's exact test of equal rates
-    sound_ratio: Estimate | None  # robust variance ratio of the successful runs
-    sound_p: float | None
+    successful_ratio: Estimate | None  # robust variance ratio of the successful runs
+    successful_p: float | None
     signs: tuple[TwoClusters | FailedRuns, ...]  # the evidence, clusters first

@@ -104,12 +104,12 @@ def net_ratio(group: TestSetNoise, baseline: TestSetNoise, level: float = 0.95) 
         return None
     points = (np.arange(_PIVOTS) + 0.5) / _PIVOTS
     (a, n), (b, m) = ((side.observed * (side.runs - 1), side.runs - 1) for side in (group, baseline))
-    rest = np.maximum(b / chi2_ppf(points, m) - baseline.floor, 0.0)
+    rest = np.maximum(b / chi2_ppf(points, m) - baseline.explained, 0.0)
 
     def below(log_ratio: float, two_zeros: bool) -> float:
         """Return the probability of a smaller ratio, counting 0/0 as smaller or not."""
         with np.errstate(divide="ignore"):  # a test set without noise leaves no chance of a zero
-            chances = chi2_sf(a / (np.exp(log_ratio) * rest + max(group.floor, 0.0)), n)
+            chances = chi2_sf(a / (np.exp(log_ratio) * rest + max(group.explained, 0.0)), n)
         return float(np.mean(chances if two_zeros else np.where(rest > 0, chances, 0.0)))
 
     def end(tail: float, two_zeros: bool, open_end: float) -> float:

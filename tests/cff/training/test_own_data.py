@@ -133,7 +133,7 @@ def test_the_split_is_a_source_of_variance(tmp_path: Path) -> None:
         path.write_text(f'vary = ["{stream}"]\n' + text.replace('["clamp", "subtract"]', '["clamp"]'))
         Study(path).run(tmp_path / "store", progress=False)
     found = components(tmp_path / "store", "accuracy")
-    assert {"split", "init"} <= set(found.streams)
+    assert {"split", "init"} <= set(found.sources)
 
 
 def test_erasing_after_normalization_is_part_of_the_key() -> None:
