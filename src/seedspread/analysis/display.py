@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from textwrap import wrap
@@ -449,7 +450,8 @@ def _tests_table(title: str, c: Comparison, about: str, estimate: str | None) ->
     if estimate == "ratio":
         estimates, intervals = words.aligned([words.two(t.estimate) for t in tests]), words.ends
     else:
-        estimates, intervals = [words.minus(words.number(t.estimate)) for t in tests], words.span
+        estimates = ["-" if t.estimate is None else words.minus(words.three(t.estimate)) for t in tests]
+        intervals = partial(words.span, shown=words.three)
     rows = []
     for t, value in zip(tests, estimates, strict=True):
         met = {True: "met", False: "not met", None: "not testable" if t.assumes else "-"}[t.assumptions_met]

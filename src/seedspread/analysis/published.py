@@ -79,7 +79,8 @@ class PublishedComparison:
 
     @property
     def seeds(self) -> str:
-        return _seeds(self.group.n, self.baseline.n)
+        sizes = self.group.n, self.baseline.n
+        return words.seed_counts(sizes) + " each" * (sizes[0] == sizes[1])
 
 
 @dataclass(frozen=True)
@@ -369,10 +370,6 @@ def _sd_note(sd_is: str, found: "dict[str, tuple[str, str | None]] | None" = Non
 # Words
 
 
-def _seeds(a: int, b: int) -> str:
-    return f"{a} seeds each" if a == b else f"{a} and {b} seeds"
-
-
 def _lines(c: PublishedComparison, equivalence: float) -> list[Answer]:
     claim = words.claim_of(c.verdict, c.group.name, c.ratio, c.seeds, equivalence)
     if c.verdict == "CAN'T TELL" and min(c.group.n, c.baseline.n) < FEWEST_SEEDS:
@@ -426,7 +423,8 @@ def review(result: "PublishedResult | AuditResult") -> str:
     several = len(result.comparisons)
     if isinstance(result, AuditResult):
         c = min(result.comparisons, key=lambda c: 1.0 if c.headline.p is None else c.headline.p)
-        title, n, ratio, seeds = c.title, _seeds(*c.seeds), c.headline.ratio, c.seeds
+        title, n, ratio, seeds = c.title, words.seed_counts(c.seeds), c.headline.ratio, c.seeds
+        n += " each" * (seeds[0] == seeds[1])
         power, failed = words.power(c, "variance ratios"), words.failure_counts(c)
         interval, word, enough = c.headline.shown_interval, c.word, None
         with suppress(BudgetError, ValueError, OverflowError):  # too many seeds to plan for

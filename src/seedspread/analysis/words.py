@@ -193,7 +193,7 @@ def two(value: float | None) -> str:
 
 def three(value: float) -> str:
     """Format three significant digits, without an exponent: `0.00120`, as for the sd of a loss."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}" if abs(value) >= 1e-4 else f"{value:.2e}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}" if abs(value) >= 1e-4 else number(value)
 
 
 def sd_phrase(sd: Estimate) -> str:
