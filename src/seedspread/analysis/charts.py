@@ -41,8 +41,8 @@ NO_RATIO = Panel("no ratio with an interval", Axis(), Axis(), ())
 _WIDEST = 1e4  # ratios beyond this are drawn at the edge
 # Most strata and groups of which every run is drawn, and largest readable number of averages.
 _MOST_DRAWN, _MOST_GROUPS, MOST_LINES = 6, 8, 80
-# Most ratios that fit beside the runs.
-_MOST_BESIDE = 5
+# Most ratios that fit beside the runs, and letters of titles whose one baseline is named below the axis.
+_MOST_BESIDE, _LONG_TITLE = 5, 40
 # Strata share an axis if it is at most this many times as long as the longest of them needs.
 _FAR = 2.5
 
@@ -97,10 +97,13 @@ def _on_one_scale(panels: Sequence[Panel]) -> list[Panel]:
 def _ratios_panel(audit: AuditResult, wide: bool, of_what: str) -> Panel:
     """Return every ratio with the interval that decides its verdict, and the averages over strata."""
     one = audit.comparisons[0] if len(audit.comparisons) == 1 else None
-    lines = [Line.of(c.headline, "" if one else c.title) for c in audit.in_order]
+    over, longest = {c.baseline_name for c in audit.comparisons}, max(len(c.title) for c in audit.comparisons)
+    once = f" vs {min(over)}" if not one and len(over) == 1 and longest > _LONG_TITLE else ""
+    lines = [Line.of(c.headline, "" if one else c.title.removesuffix(once)) for c in audit.in_order]
+    of_what += once.replace(" vs ", " over ", 1)
     for f in audit.averages:
         name = f"average: {' vs '.join(average_groups(f, audit.group))}"
-        lines.append(Line(name, f.pooled, f.interval, is_average=True))
+        lines.append(Line(name.removesuffix(once), f.pooled, f.interval, is_average=True))
     intervals = [c.headline.shown_interval for c in audit.comparisons if c.headline.shown_interval]
     if not intervals:
         return NO_RATIO

@@ -86,8 +86,6 @@ class ComponentContrast:
 
 @dataclass(frozen=True)
 class GroupsCompared:
-    """A group and its baseline, component by component."""
-
     group: str
     baseline: str
     components: tuple[ComponentContrast, ...]

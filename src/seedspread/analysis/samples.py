@@ -54,8 +54,6 @@ class Versus:
 
 @dataclass(frozen=True)
 class Pair:
-    """A group and its baseline in one stratum."""
-
     stratum: Levels
     group: Group
     baseline: Group

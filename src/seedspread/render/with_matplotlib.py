@@ -38,8 +38,8 @@ _LONG_NAME, _LETTER = 30, 0.062
 _LONG, _LINE = 26, 0.15
 # Letters of an axis title that fit a panel's height.
 _Y_TITLE = 24
-# Height of a wide panel in inches: of its axis, and of each row.
-_ROWS, _ROW = 0.75, 0.19
+# Height of a wide panel in inches: of its axis, of each row, and of a page at most.
+_ROWS, _ROW, _TALLEST = 0.75, 0.19, 8.9
 _STYLE = mpl.rc_params_from_file(Path(__file__).parent / "paper.mplstyle", use_default_template=False)
 
 
@@ -85,8 +85,9 @@ def draw(chart: Chart) -> Picture:
     names = [line for panel in chart.panels for _, name in panel.y.ticks for line in name.split("\n")]
     is_narrow = across == 1 and max(map(len, names), default=0) <= _LONG_NAME
     width = _COLUMN if is_narrow and not any(panel.wide for panel in chart.panels) else _PAGE
-    usual = [_ROWS + _ROW * len(row[0].y.ticks) if row[0].wide else _HEIGHT * chart.height for row in rows]
-    heights = [height + _for_long_names(row) for height, row in zip(usual, rows, strict=True)]
+    tall = [min(_ROWS + _ROW * len(row[0].y.ticks), _TALLEST) for row in rows]
+    usual = [h if row[0].wide else _HEIGHT * chart.height for h, row in zip(tall, rows, strict=True)]
+    heights = [h + _for_long_names(row) for h, row in zip(usual, rows, strict=True)]
     labels = [_entry(mark) for mark in chart.legend]
     longest = max((len(mark.name) for mark in chart.legend), default=0)
     columns = max(1, min(len(labels), int(width / (0.5 + 0.065 * longest))))
@@ -137,8 +138,10 @@ def draw_panel(axes: Axes, panel: Panel, width: float = _COLUMN) -> None:
     """Draw a panel on axes `width` inches wide, which may be a user's own; long names are broken."""
     line = int(0.8 * width / _LETTER)
     below, beside = int(0.75 * line / max(len(panel.x.ticks), 1)), int((0.75 if panel.wide else 0.6) * line)
+    names = min(max((len(name) for _, name in panel.y.ticks), default=0), beside) if panel.wide else 0
+    under = int(min(0.9 * line, 1.25 * (line - names)))
     for axis, room, letters, scale, limits, ticks, label in (
-        (panel.x, below, int(0.9 * line), axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
+        (panel.x, below, under, axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel),
         (panel.y, beside, _Y_TITLE, axes.set_yscale, axes.set_ylim, axes.set_yticks, axes.set_ylabel),
     ):
         if axis.log:

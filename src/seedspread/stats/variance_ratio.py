@@ -183,8 +183,6 @@ class LogEstimate(Protocol):
 
 
 class LogRatioEstimate(LogEstimate, Protocol):
-    """The distribution of a log variance ratio."""
-
     def distribution(self) -> Posterior:
         """Return the whole distribution, on a grid."""
 
