@@ -81,6 +81,13 @@ def test_a_store_in_which_nothing_has_ended_gives_a_page(tmp_path: Path) -> None
     assert "Not enough runs have ended to say" in page(tmp_path)
 
 
+def test_a_study_without_a_comparison_is_not_one_that_has_not_ended(tmp_path: Path) -> None:
+    made_store(tmp_path, seeds=2)
+    data = material_of(tmp_path)
+    bare = tuple(replace(s, group="", comparisons=(), audit=None) for s in data.settings)
+    assert Report(replace(data, settings=bare)).answer == "The study names no comparison"
+
+
 def test_one_arm_alone_gives_a_page(tmp_path: Path) -> None:
     plan = made_store(tmp_path, seeds=2)
     unfinished(plan, *(i for i, r in enumerate(plan.runs) if dict(r.cell)["margin_type"] == "subtract"))

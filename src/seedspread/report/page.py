@@ -216,7 +216,8 @@ class Report:
         self.sections = sections(data, {e.id for e in self.first}, alone=alone)
         self.beside = asides(pairs[0][1]) if alone else _counted(pairs)
         comparisons = [c for _, c in pairs]
-        self.answer = "Not enough runs have ended to say"
+        asked = any(s.group for s in data.settings) or not data.settings
+        self.answer = "Not enough runs have ended to say" if asked else "The study names no comparison"
         runs = sum(len(s.runs) for s in data.settings)
         self.about = f"{data.title} | {len(pairs)} comparisons, {runs:,} run{'s' * (runs != 1)}"
         if pairs:
