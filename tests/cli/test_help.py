@@ -89,6 +89,7 @@ def test_an_option_of_some_engines_only_says_which() -> None:
     for name, engines in takers.items():
         if engines and len(engines) < len(EXECUTORS):
             assert helps[name].startswith(f"{', '.join(engines)}: ")
+    assert {*EXECUTORS} <= {*re.findall(r"\w+", helps["backend"])}
 
 
 NEAR = did_you_mean("quickstrt", ["quickstart"])
