@@ -4,7 +4,7 @@ python tools/paper_check.py > docs/paper-check.md
 """
 
 from seedspread.analysis.judgement import word_of
-from seedspread.analysis.words import between, number, p_value
+from seedspread.analysis.words import between, minus, number, p_value
 from seedspread.paper.check import IN_WORDS, SECTIONS, Finding, answer, check_paper, counted, paper_ratios
 from seedspread.paper.values import published_group
 from seedspread.render.table import markdown_text
@@ -41,7 +41,7 @@ def check_page(findings: list[Finding]) -> str:
         rows = [f for f in findings if f.section == section]
         if rows:
             parts += [f"### {section}", "", *_claims_table(rows), ""]
-    return "\n".join(parts).rstrip() + "\n"
+    return minus("\n".join(parts)).rstrip() + "\n"
 
 
 def _item(f: Finding) -> str:

@@ -69,8 +69,8 @@ def span(interval: Interval | None, shown: Callable[[float], str] = number) -> s
 
 
 def minus(text: str) -> str:
-    """Return a number with a real minus sign."""
-    return re.sub(r"(?<!e)-(?=\d)", "−", text)
+    """Return a text with real minus signs before its numbers; `CIFAR-10` and `1e-05` stay."""
+    return re.sub(r"(?<!\w)-(?=\d)", "−", text)
 
 
 def aligned(cells: Sequence[str]) -> list[str]:

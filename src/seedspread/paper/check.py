@@ -12,7 +12,7 @@ from scipy import stats
 
 from seedspread.analysis.display import Answer, Block, Note, Result, table_of
 from seedspread.analysis.judgement import adjusted, heterogeneity, word_of
-from seedspread.analysis.words import between, number, p_value
+from seedspread.analysis.words import between, minus, number, p_value
 from seedspread.paper.values import (
     MAIN,
     METHODS,
@@ -282,12 +282,12 @@ class PaperCheck(Result):
         for section in SECTIONS:
             rows = [f for f in self.findings if f.section == section and self.only in (None, f.verdict)]
             if rows:
-                cells = [(f.where, f.what, f.printed, f.computed, f.verdict) for f in rows]
+                cells = [(f.where, f.what, minus(f.printed), minus(f.computed), f.verdict) for f in rows]
                 yield table_of(section, ("where", "claim", "printed", "computed", "verdict"), cells)
-            yield from (Note(f"{f.where}, {f.what}: {f.comment}") for f in rows if f.comment)
+            yield from (Note(f"{f.where}, {f.what}: {minus(f.comment)}") for f in rows if f.comment)
         for point in answer() if self.only is None else ():
             yield ""
-            yield f"{point.title} {point.text}"
+            yield f"{point.title} {minus(point.text)}"
 
 
 def _number(claimed: PrintedNumber) -> Finding:
