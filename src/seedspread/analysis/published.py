@@ -428,7 +428,8 @@ def review(result: "PublishedResult | AuditResult") -> str:
         power, failed = words.power(c, "variance ratios"), words.failure_counts(c)
         interval, word, enough = c.headline.shown_interval, c.word, None
         with suppress(BudgetError, ValueError, OverflowError):  # too many seeds to plan for
-            enough = max(planning.seeds_for(max(ratio, 1 / ratio))[0], FEWEST_SEEDS) if ratio else None
+            rounded = float(two(max(ratio, 1 / ratio)).replace(",", "")) if ratio else 1.0
+            enough = max(planning.seeds_for(rounded)[0], FEWEST_SEEDS)
         sides = [f"{group_name(c.factor, side.group)} {mean_and_sd(side)}" for side in c.pooled]
     else:
         p = min(result.comparisons, key=lambda c: c.p)
