@@ -246,8 +246,6 @@ def run(
 
 def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -> str:
     from seedspread.runners.revisions import FOLDER as REVISIONS
-    from seedspread.runs.store import FINISHED
-    from seedspread.runs.studies import load_studies
     from seedspread.study.display import lacking
 
     missing, total = made.missing(), len(made.distinct)
@@ -256,25 +254,32 @@ def _summary(made: "Plan", progress: "StudyProgress", store: Path, study: str) -
         failed = f", {len(without)} failed (try again with --retry-failed)"
     lines = [f"{there} of {total} runs are done ({len(progress.done)} new){failed}. Store: {store}"]
     lines += lacking(made)
-    by_revision = any(name == "revision" for name, _ in made.runs[0].cell) and not made.study.metrics
-    states = made.states()
-    finished = {run.cell_id for run in made.runs if states[run.key].state in FINISHED}
-    # Whether nothing is left to do, and every cell has a result to compare.
-    ended = all(state.state in (*FINISHED, "failed") for state in states.values())
-    ended = ended and finished == {run.cell_id for run in made.runs}
-    if ended and len(lines) == 1 and (made.study.audit or by_revision):
-        # `audit --study` takes its name in the store; for a collection, or if two have that name, its file.
-        same = [one for one in load_studies(made.store)[0] if one.name == made.study.name]
-        name = made.study.name if len(same) == 1 else study
-        words = ["seedspread", "audit", str(store), "--study", name]
-        if made.study.audit is None:  # a typed command without --metric: its runs have shown what it reports
-            words += ["--group", "revision", "--baseline", str(made.runs[0].cell[0][1])]
-            done = (made.store.run(key) for key in made.distinct if made.store.is_done(key))
-            words += ["--value", next(str(name) for run in done for name in run.result()["metrics"])]
-        lines.append(f"Next: {shlex.join(words)}")
+    if len(lines) == 1 and (command := _audit_command(made, store, study)):
+        lines.append(f"Next: {command}")
     if (store / REVISIONS).is_dir():
         lines.append(f"Checkouts: {store / REVISIONS} (delete them when you are done)")
     return "\n".join(lines)
+
+
+def _audit_command(made: "Plan", store: Path, study: str) -> str | None:
+    """Return the audit to type next; None if the study has none, has not ended, or a cell has no result."""
+    from seedspread.runs.store import FINISHED
+    from seedspread.runs.studies import load_studies
+
+    by_revision = any(name == "revision" for name, _ in made.runs[0].cell) and not made.study.metrics
+    states = made.states()
+    finished = {run.cell_id for run in made.runs if states[run.key].state in FINISHED}
+    ended = all(state.state in (*FINISHED, "failed") for state in states.values())
+    if not (ended and finished == {run.cell_id for run in made.runs} and (made.study.audit or by_revision)):
+        return None
+    # `audit --study` takes its name in the store; for a collection, or if two have that name, its file.
+    same = [one for one in load_studies(made.store)[0] if one.name == made.study.name]
+    words = ["seedspread", "audit", str(store), "--study", made.study.name if len(same) == 1 else study]
+    if made.study.audit is None:  # a typed command without --metric: its runs have shown what it reports
+        words += ["--group", "revision", "--baseline", str(made.runs[0].cell[0][1])]
+        done = (made.store.run(key) for key in made.distinct if made.store.is_done(key))
+        words += ["--value", next(str(name) for run in done for name in run.result()["metrics"])]
+    return shlex.join(words)
 
 
 def status(
@@ -319,6 +324,8 @@ def status(
         if "running" not in going and going & {"waiting", "interrupted"}:
             command = _run_command(study, seeds, settings, store, data_dir)
             console.print(f"Next: {command}", soft_wrap=True)
+        elif audit := _audit_command(made, store, made.study.name if seeds or settings else study):
+            console.print(f"Next: {audit}", soft_wrap=True)
         return
     with Live(console=console, refresh_per_second=2) as live:
         while True:
