@@ -160,7 +160,8 @@ for _panel, _module, _names in _PANELS:
         app.command(_name, rich_help_panel=_panel, context_settings=_settings)(
             described(getattr(_module, _name.replace("-", "_")))
         )
-app.add_typer(data.app, name="data", cls=_Commands, rich_help_panel="Paper")
+_start = "Start with: seedspread data list"
+app.add_typer(data.app, name="data", cls=_Commands, rich_help_panel="Paper", epilog=_start)
 for _path, _app in (("", app), ("data ", data.app)):
     for _registered in _app.registered_commands:
         _registered.cls, _registered.epilog = Command, f"Example: {EXAMPLES[f'{_path}{_registered.name}']}"
