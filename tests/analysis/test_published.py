@@ -28,13 +28,14 @@ from tests.commands import seedspread_here
         "**28.7 ± 4.8**†",
         "28.7% ± 4.8%",
         "28.7(±4.8)",
+        "28,7 ± 4,8",
     ],
 )
 def test_ways_of_writing_a_mean_and_sd(text: str) -> None:
     assert mean_and_sd(text) == pytest.approx((28.7, 4.8, 0.05))
 
 
-@pytest.mark.parametrize("text", ["28.7", "a ± b", "28.7 ± 4.8 ± 1", "x (4)", ""])
+@pytest.mark.parametrize("text", ["28.7", "a ± b", "28.7 ± 4.8 ± 1", "x (4)", "1,234 ± 5", "28,7 ± 4.8", ""])
 def test_what_is_none(text: str) -> None:
     assert mean_and_sd(text) is None
 
@@ -142,7 +143,7 @@ def test_means_are_never_read_as_runs(tmp_path: Path) -> None:
     assert seedspread_here("audit", str(path), "--n", "n").returncode == 0
     for option in (("--plot", "fig.pdf"), ("--factors", "Model"), ("--details",)):
         done = seedspread_here("audit", str(path), "--n", "n", *option)
-        assert done.stderr == f"error: {option[0]} has no meaning beside --n; leave it out\n"
+        assert done.stderr == f"error: {option[0]} does not work with --n; leave it out\n"
     seeds = pd.concat([TABLE.assign(seed=seed, acc_mean=TABLE["acc_mean"] + seed) for seed in range(5)])
     assert (
         len(audit(seeds, "acc_mean", "Model", by="Dataset").comparisons) == 2
@@ -167,6 +168,32 @@ def test_a_review_of_too_few_seeds_and_of_failed_runs() -> None:
     assert failed[0].endswith(", 7 and 8 seeds; 1 of 8 seeds of b failed vs 0 of 8 of a.")
 
 
+def test_a_review_of_one_among_many_claims_no_more_than_its_power() -> None:
+    """14 seeds detect a ratio of 8 in one comparison, and not in one of 36."""
+    rng = np.random.default_rng(4)
+    sds = {f"m{k}": 1.0 for k in range(8)} | {"wide": 2.9}
+    table = pd.concat(
+        pd.DataFrame({"m": name, "seed": range(14), "score": sd * stats.zscore(rng.normal(size=14))})
+        for name, sd in sds.items()
+    )
+    found = audit(table, "score", "m")
+    clearest = min(found.comparisons, key=lambda c: 1.0 if c.headline.p is None else c.headline.p)
+    ratio = max(clearest.headline.ratio or 1.0, 1 / (clearest.headline.ratio or 1.0))
+    assert ratio < (clearest.detectable or 0.0)
+    assert review(found).splitlines()[3].startswith("Seeds: more than the ")
+
+
+def test_values_and_columns_in_other_notations_are_named_once() -> None:
+    (claim, *_) = review(check("94.0 +- 0.1", "93.1 ± 0.4", n=5)).splitlines()
+    assert claim == "Claim: 93.1 ± 0.4 vs 94.0 ± 0.1, 5 seeds each."
+    table = {"Method": ["Base", "Ours"], "A": ["93.1 ± 0.4", "94.0 ± 0.1"], "B": ["70.1 ± 0.9", "71.0 ± 0.5"]}
+    (one,) = audit_means(table, n=5, value="A").comparisons
+    assert (one.group.mean, one.baseline.mean) == (94.0, 93.1)
+    commas = {"method": ["a", "b"], "mean": ["0,931", "0,925"], "std": ["0,004", "0,009"]}
+    (one,) = audit_means(commas, n=5).comparisons
+    assert one.ratio == pytest.approx((0.009 / 0.004) ** 2)
+
+
 def test_a_review_shows_figures_as_published() -> None:
     frame = pd.DataFrame({"m": ["a", "b"], "acc": ["0.90 (0.10)", "78.512% ± 2.00%"]})
     claim = "Claim: b 78.512 ± 2.00 vs a 0.90 ± 0.10, 10 seeds each."
@@ -180,7 +207,7 @@ def test_a_review_shows_figures_as_published() -> None:
     ("words", "said"),
     [
         (("0.3±0.1", "0.2±0.4"), "0.3±0.1' '0.2±0.4' --n 10"),
-        (("0.3", "0.2±0.4", "--n", "5"), "'0.3' is no mean ± sd; write it as 0.291±0.047"),
+        (("0.3", "0.2±0.4", "--n", "5"), "'0.3' is not a mean ± sd; write it as 0.291±0.047"),
         (("0.291(47)", "0.3±0.1", "--n", "5"), "may be 0.291±0.047 or 0.291±47; write it with ±"),
         (("0.3±0.1", "0.2±0.4", "--n", "1"), "at least two seeds"),
         (("0.3±0.1", "0.2±0.4", "--n", "5", "--n", "5", "--n", "5"), "--n is given 3 times for 2 values"),

@@ -228,7 +228,7 @@ def _cells(
     source: str,
 ) -> "tuple[list[tuple[str, Published]], list[str]]":
     """Return each cell by its stratum, named by its group; and what is compared."""
-    taken = {n, *(name for pair in found.values() for name in pair)}
+    taken = {n, *(name for pair in summary_columns(frame).values() for name in pair)}
     texts = [c for c in frame.columns if c not in taken and not is_numeric(frame[c])]
     across = question.group == _COLUMNS
     for name in (*([] if across or question.group is None else [question.group]), *question.by):
@@ -266,9 +266,9 @@ def _cells(
     left += [f"Columns without sds are left out: {listed(others)}."] if others else []
     if group is None:
         other = f"; --group {quote(texts[0])} compares rows" if texts else ""
-        return cells, [f"Compared are the columns of each row{other}.", *left]
+        return cells, [f"The columns of each row are compared{other}.", *left]
     other = f"; --group {_COLUMNS} compares the columns of a row" if len(found) > 1 else ""
-    return cells, [f"Compared are the levels of {group}{other}.", *left]
+    return cells, [f"The levels of {group} are compared{other}.", *left]
 
 
 def _pairs(
@@ -426,7 +426,11 @@ def review(result: "PublishedResult | AuditResult") -> str:
         title, n, ratio, seeds = c.title, words.seed_counts(c.seeds), c.headline.ratio, c.seeds
         n += " each" * (seeds[0] == seeds[1])
         power, failed = words.power(c, "variance ratios"), words.failure_counts(c)
+        if c.detectable is None:
+            power = f"detect an unknown ratio: power is not tabulated for {c.family} comparisons"
         interval, word, enough = c.headline.shown_interval, c.word, None
+        # The plan is for one comparison: adjusted for several, it takes more.
+        is_planned = not ratio or max(ratio, 1 / ratio) >= (c.detectable or inf)
         with suppress(BudgetError, ValueError, OverflowError):  # too many seeds to plan for
             rounded = float(two(max(ratio, 1 / ratio)).replace(",", "")) if ratio else 1.0
             enough = max(planning.seeds_for(rounded)[0], FEWEST_SEEDS)
@@ -435,7 +439,7 @@ def review(result: "PublishedResult | AuditResult") -> str:
         p = min(result.comparisons, key=lambda c: c.p)
         title, n, ratio, seeds = p.title, p.seeds, p.ratio, (p.group.n, p.baseline.n)
         power, failed = f"reliably detect only variance ratios above {two(p.detectable)}", ""
-        interval, word, enough = p.interval, p.verdict, p.enough
+        interval, word, enough, is_planned = p.interval, p.verdict, p.enough, True
         sides = [str(s) if "±" in s.name else f"{s.name} {s}" for s in (p.group, p.baseline)]
     which = f" (the clearest of {several} comparisons, {title})" if several > 1 else ""
     if min(seeds) < FEWEST_SEEDS:
@@ -447,6 +451,8 @@ def review(result: "PublishedResult | AuditResult") -> str:
         settled = f"it takes at least {FEWEST_SEEDS} per group, and a spread in both."
     elif enough is None:
         settled = "a ratio this close to 1 is out of reach for any number of seeds that can be planned."
+    elif enough <= min(seeds) and not is_planned:
+        settled = f"more than the {enough} per group that this comparison would take if it were the only one."
     elif enough <= min(seeds):
         settled = "enough to detect a ratio of this size; the doubt is not about their number."
     shown = f"variance ratio {two(ratio)} ({words.ci(interval) if interval else 'no interval'})"

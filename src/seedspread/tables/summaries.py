@@ -15,6 +15,8 @@ from seedspread.tables.read import Table
 
 _N = r"[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _CELL = re.compile(rf"(?P<mean>{_N})\s*%?\s*(?:±\s*(?P<sd>{_N})|\(\s*±?\s*(?P<inside>{_N})\s*%?\s*\))\s*%?")
+# A number with a decimal comma that cannot be meant to part thousands.
+_COMMA = re.compile(r"0,\d+|\d+,(?:\d{1,2}|\d{4,})")
 _LONGEST = 8  # a number with more digits comes from a computer, not a paper
 _MEANS = {"mean", "means", "avg", "average", "mu"}
 _SDS = {"std", "sd", "stdev", "stddev", "se", "sem", "stderr", "sigma", "sds", "stds"}
@@ -48,17 +50,18 @@ def as_published(text: str, n: int, name: str = "", sd_is: str = "sd") -> Publis
         raise TableError(f"an sd needs at least two seeds; got --n {n}")
     found = mean_and_sd(text)
     if found is None:
-        raise TableError(f"{text!r} is no mean ± sd; write it as 0.291±0.047")
+        raise TableError(f"{text!r} is not a mean ± sd; write it as 0.291±0.047")
     factor = {"sd": 1.0, "se": sqrt(n), "population": sqrt(n / (n - 1))}[sd_is]
     mean, sd, rounding = found
-    figures = re.findall(_N, clean(text))
+    figures = re.findall(_N, _with_points(text))
     printed = " ± ".join(figures) if factor == 1 and max(map(len, figures)) <= _LONGEST else ""
-    return Published(name or text, mean, sd * factor, n, rounding * factor, printed)
+    name = name or (text if "±" in text else printed or text)
+    return Published(name, mean, sd * factor, n, rounding * factor, printed)
 
 
 def mean_and_sd(text: str) -> tuple[float, float, float] | None:
     """Return mean, sd and half the sd's last digit; None if a cell has no such pair."""
-    match = _CELL.fullmatch(clean(text))
+    match = _CELL.fullmatch(_with_points(text))
     if match is None:
         return None
     mean, sd = match["mean"].replace("−", "-"), match["sd"] or match["inside"]
@@ -79,7 +82,7 @@ def summary_columns(frame: pd.DataFrame) -> dict[str, tuple[str, str | None]]:
         texts = () if pd.api.types.is_numeric_dtype(frame[name]) else frame[name].head(100)
         cells = [str(cell) for cell in texts if not is_empty(cell)]
         both = [cell for cell in cells if any(sign in cell for sign in ("±", "(", "pm", "+-", "+/-", "+−"))]
-        if both and sum(_CELL.fullmatch(clean(cell)) is not None for cell in both) > 0.5 * len(cells):
+        if both and sum(_CELL.fullmatch(_with_points(cell)) is not None for cell in both) > 0.5 * len(cells):
             found[name] = name, None
     stems = {_without(name, _MEANS): name for name in reversed(frame.columns)}
     for at, name in enumerate(frame.columns):
@@ -89,6 +92,13 @@ def summary_columns(frame: pd.DataFrame) -> dict[str, tuple[str, str | None]]:
         if is_sd and mean is not None and mean != name and is_numeric(frame[mean]):
             found[mean] = mean, name
     return found
+
+
+def _with_points(text: str) -> str:
+    """Return a cell without markup; decimal commas become points if they cannot part thousands."""
+    text = clean(text)
+    is_decimal = "." not in text and all(map(_COMMA.fullmatch, re.findall(r"[\d,]*,[\d,]*", text)))
+    return text.replace(",", ".") if is_decimal else text
 
 
 def _without(name: str, words: set[str]) -> str:
