@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 from seedspread.errors import install_command
@@ -28,6 +29,9 @@ def test_plan_run_status(tmp_path: Path) -> None:
     assert "4 runs: 2 " in half
     assert "left" in half
     study = str(study_file(tmp_path, seeds=1))
+    copied = shutil.copy(study, tmp_path / "copied.toml")  # no record of this study is in the store
+    nexts = [seedspread_here("status", str(one), "--store", store).stdout for one in (study, copied)]
+    assert ["Next: seedspread audit" in text for text in nexts] == [True, False]
     again = seedspread_here("plan", study, "--store", store, "--json")
     assert json.loads(again.stdout)["missing"] == 0
 

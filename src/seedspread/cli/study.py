@@ -216,7 +216,7 @@ def run(
     if revisions is not None:
         asked = _revisions_study(study or [], revisions, seeds, metric, setup)
     elif study is None or len(study) != 1:
-        raise SeedspreadError("name one study, such as mini/cifar10-factorial or a .toml file")
+        raise SeedspreadError("name one study (mini/cifar10-factorial, x.toml); a command needs --revisions")
     else:
         asked = _varied(study[0], seeds, settings)
     made = Plan.make(asked, store, data_dir, accept_changed=accept_changed)
@@ -272,8 +272,11 @@ def _audit_command(made: "Plan", store: Path, study: str) -> str | None:
     ended = all(state.state in (*FINISHED, "failed") for state in states.values())
     if not (ended and finished == {run.cell_id for run in made.runs} and (made.study.audit or by_revision)):
         return None
+    recorded = load_studies(made.store)[0]
+    if not {run.study for run in made.runs} <= {one.name for one in recorded}:
+        return None  # its runs are there, but from another study
     # `audit --study` takes its name in the store; for a collection, or if two have that name, its file.
-    same = [one for one in load_studies(made.store)[0] if one.name == made.study.name]
+    same = [one for one in recorded if one.name == made.study.name]
     words = ["seedspread", "audit", str(store), "--study", made.study.name if len(same) == 1 else study]
     if made.study.audit is None:  # a typed command without --metric: its runs have shown what it reports
         words += ["--group", "revision", "--baseline", str(made.runs[0].cell[0][1])]
