@@ -154,5 +154,5 @@ def test_a_run_that_is_far_off_never_passes(past: Any, n: int) -> None:
 
 
 def test_units_are_not_guessed_between_history_and_new_runs() -> None:
-    with pytest.raises(TableError, match="per cent in one table and like shares in the other"):
+    with pytest.raises(TableError, match="percentages in one table and like shares in the other"):
         judged(0.86, 0.90, past=100 * PAST)

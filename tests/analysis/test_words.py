@@ -271,7 +271,7 @@ def test_a_device_without_a_name_is_said_to_be_unrecorded() -> None:
 def test_no_spread_is_a_sentence() -> None:
     assert "all values of old are equal" in verdict_of([1.0, 2, 3], [5.0, 5, 5])
     assert "neither group has any spread" in verdict_of([2.0, 2, 2], [5.0, 5, 5])
-    assert "1 seed per group cannot show" in verdict_of([1.0], [1.0, 2.0, 3.0])
+    assert "1 and 3 seeds cannot show" in verdict_of([1.0], [1.0, 2.0, 3.0])
     assert verdict_of([1.0, 2], [1.0, 5]).startswith("CAN'T TELL: 2 seeds per group cannot show")
     same = [1.0, 4.0, 2.0, 5.0, 3.0, 2.5]
     assert verdict_of(same, same) == (

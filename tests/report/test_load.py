@@ -70,7 +70,7 @@ def test_an_unfinished_store_says_what_is_missing(tmp_path: Path) -> None:
     unfinished(plan, 0, 1, 9)
     report = Report(material_of(tmp_path))
     caveats = " ".join(report.caveats)
-    assert "3 of 20 runs are not finished; these are: 7 of clamp and 10 of subtract." in caveats
+    assert "3 of 20 runs are not finished; so far there are 7 of clamp and 10 of subtract." in caveats
     runs = next(t for t in report.tables if t.id == "runs")
     assert runs.rows[0][1:] == ("20", "17", "3")
 
@@ -107,7 +107,7 @@ def test_failed_runs_and_what_they_do_to_the_conclusion(tmp_path: Path) -> None:
     plan.store.run(plan.runs[0].key).fail(Failure(f"boom {ODD}", details={"exit_status": 1}))
     report = Report(material_of(tmp_path))
     caveats = " ".join(report.caveats)
-    assert "1 of 20 runs ended with an error and count as failed" in caveats
+    assert "1 of 20 runs ended with an error, counted as failed" in caveats
     assert "those of the others, 9 of clamp and 10 of subtract." in caveats
     assert "boom &lt;script&gt;" in report.page()
     assert ODD not in report.page()

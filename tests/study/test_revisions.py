@@ -166,7 +166,7 @@ def test_a_factor_of_ones_own_and_a_place_without_commits(repository: Path, tmp_
     path.write_text(path.read_text() + "[factors]\nrevision = [1, 2]\n")
     with pytest.raises(StudyError, match="rename yours"):
         StudySpec.from_file(path)
-    with pytest.raises(StudyError, match="in no git repository"):
+    with pytest.raises(StudyError, match="is not in a git repository"):
         plan_of(tmp_path, '["main"]')
     git(tmp_path, "init", "--quiet")
     with pytest.raises(StudyError, match="has no commit yet"):

@@ -68,15 +68,17 @@ def test_settings_are_no_steps(name: str) -> None:
 def test_shares_beside_per_cent_are_refused() -> None:
     table = runs()
     table.loc[table["m"] == "b", "accuracy"] *= 100
-    assert "shares beside per cent" in refused(table, "accuracy", "m")
-    assert "shares beside per cent" in refused(table.rename(columns={"accuracy": "quality"}), "quality", "m")
+    assert "shares beside percentages" in refused(table, "accuracy", "m")
+    assert "shares beside percentages" in refused(
+        table.rename(columns={"accuracy": "quality"}), "quality", "m"
+    )
 
 
 @pytest.mark.parametrize(("name", "factor", "noted"), [("reward", 100, True), ("quality", 4, False)])
 def test_what_may_be_shares_beside_per_cent_is_noted(name: str, factor: float, noted: bool) -> None:
     table = runs().rename(columns={"accuracy": name})
     table.loc[table["m"] == "b", name] *= factor
-    assert any("if these are shares beside per cent" in n for n in check(table, name, "m").notes) == noted
+    assert any("if these are shares beside percentages" in n for n in check(table, name, "m").notes) == noted
 
 
 def test_a_setting_is_no_step_if_no_run_has_two_of_it() -> None:
@@ -106,7 +108,7 @@ def test_what_is_left_out_is_named() -> None:
     assert "no run with m = 'c' has a value" in refused(table, "accuracy", "m", "c")
     some = runs()
     some = some.loc[(some["m"] == "a") | ~some["seed"].isin([2, 4])]
-    assert "b has no run with seed 2, 4, which others have." in check(some, "accuracy", "m").notes
+    assert "b has no run with seed 2, 4, unlike another group." in check(some, "accuracy", "m").notes
     assert not any("2, 4" in note for note in check(some, "accuracy", "m", paired=False).notes)
     same = runs()
     same.loc[same["m"] == "b", "accuracy"] = same.loc[same["m"] == "a", "accuracy"].to_numpy()
@@ -132,6 +134,13 @@ def test_datasets_are_proposed_apart_and_metrics_not_as_groups() -> None:
     measured = pd.concat([table.assign(measure=name) for name in ("rmse", "mae")])
     found = proposal(read_table(measured, asked), asked)
     assert found is None or found.group != "measure"
+
+
+def test_a_counter_of_runs_is_not_proposed_as_the_result() -> None:
+    table = {"Verfahren": ["mit"] * 3 + ["ohne"] * 3, "Durchlauf": [1, 2, 3] * 2, "Wert": ["92,31"] * 6}
+    found = proposal(read_table(table, Question()), Question())
+    assert found is not None
+    assert (found.value, found.group) == ("Wert", "Verfahren")
 
 
 def frames() -> dict[str, Any]:

@@ -211,6 +211,7 @@ class AuditResult(display.Result):
         return "\n".join(
             f"{c.word}: {c.title} ({self.value}, {words.seed_counts(c.seeds)}): "
             f"{words.claim(c) if c.p_adjusted is None else words.figures(c)}"
+            f"{'; ' * bool(c.failures)}{words.failure_counts(c)}"
             for c in self.comparisons
         )
 

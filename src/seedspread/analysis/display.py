@@ -313,7 +313,8 @@ def overview_tables(audit: AuditResult, most: int | None = None, p: bool = True)
 
 def _left_out(*left: tuple[int, str]) -> str:
     """Return what a table has no room for: `; 29 more tasks in the details`."""
-    return "".join(f"; {count} more {what} in the details" for count, what in left if count > 0)
+    named = ((count, what if count > 1 else f"of the {what}") for count, what in left)
+    return "".join(f"; {count} more {what} in the details" for count, what in named if count > 0)
 
 
 def means_table(audit: AuditResult, most: int | None = None) -> Table:

@@ -485,7 +485,7 @@ def _gates(
     parts = [part.assign(source="history") for part in (first.frame, first.crashed)]
     if len({one.metric.full_scale for one in sets}) > 1:
         raise TableError(
-            f"{question.value} looks like per cent in one table and like shares in the other; a gate does "
+            f"{question.value} looks like percentages in one table and like shares in the other; a gate does "
             "not guess: give both in one unit"
         )
     if len(sets) > 1:

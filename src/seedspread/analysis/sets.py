@@ -233,7 +233,7 @@ def _in_one_unit(sets: Sequence[RunSet]) -> tuple[list[RunSet], Metric, list[str
         shares = [s.name for s in sets if s.metric.unit == "share"]
         metric = next(s.metric for s in sets if s.metric.unit == "per cent")
         note = (
-            f"{value} is a share in {words.listed(shares)}, else in per cent: shares were multiplied by 100."
+            f"{value} is a share in {words.listed(shares)}, else a percentage: shares were multiplied by 100."
         )
         return [_in_per_cent(s) for s in sets], metric, [note]
     if len(units) > 1:

@@ -282,12 +282,12 @@ def claim(c: Comparison) -> str:
 def _no_answer(c: Comparison) -> str:
     flat = [group_name(c.factor, s.group) for s in c.pooled if s.variance == 0]
     if len(flat) == 2:
-        return "neither group has any spread: all values of each are equal"
+        return "neither group has any spread: all values of each are equal (do the runs use their seed?)"
     if flat:
         return f"all values of {flat[0]} are equal, so there is no variance ratio to judge"
     if min(c.seeds) < FEWEST_SEEDS:
-        has = "seed" if min(c.seeds) == 1 else "seeds"
-        return f"{min(c.seeds)} {has} per group cannot show a difference in spread; it takes {FEWEST_SEEDS}"
+        count = f"{seed_counts(c.seeds)}{' per group' * (c.seeds[0] == c.seeds[1])}"
+        return f"{count} cannot show a difference in spread; it takes {FEWEST_SEEDS} per group"
     return c.headline.why
 
 
@@ -474,7 +474,7 @@ def difference(estimate: Estimate, unit: str = "", scale: float = 1.0) -> str:
 def seed_counts(seeds: tuple[int, int]) -> str:
     """`7 seeds`, `7 and 5 seeds`."""
     first, second = seeds
-    return f"{first} seeds" if first == second else f"{first} and {second} seeds"
+    return f"{first} seed{'s' * (first != 1)}" if first == second else f"{first} and {second} seeds"
 
 
 def explanations(c: Comparison) -> list[str]:
@@ -716,9 +716,8 @@ def copies_note(copies: int, runs: int, name: str, first: str) -> str:
 
 def left_out(more: int) -> list[str]:
     """Return a line on comparisons that a table leaves out, if there are any."""
-    if more == 1:
-        return ["1 more comparison, with a larger p value, is not in this table."]
-    return [f"{more:,} more comparisons, with larger p values, are not in this table."] if more > 1 else []
+    what = "comparison is" if more == 1 else "comparisons are"
+    return [f"{more:,} more {what} not in this table."] if more > 0 else []
 
 
 def devices_note(devices: Mapping[str, int]) -> list[str]:

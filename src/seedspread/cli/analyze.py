@@ -162,7 +162,7 @@ def _given(options: dict[str, Any], *names: str) -> list[str]:
 
 def _refuse_beside(what: str, options: dict[str, Any], *names: str) -> None:
     for other in _given(options, *_OF_PAIRS, *names):
-        raise SeedspreadError(f"{other} has no meaning beside {what}; leave it out")
+        raise SeedspreadError(f"{other} does not work with {what}; leave it out")
 
 
 def _refuse_beside_other_questions(options: dict[str, Any]) -> None:

@@ -277,9 +277,10 @@ def datasets(settings: Sequence[Setting]) -> Table | None:
     for s in compared:
         name, about, c, profile = s.beside.name, SETTINGS[s.beside.name], s.comparisons[0], _rate(s)
         layers = [r.layers for r in s.runs if r.layers is not None]
-        pairs = [one.image_pairs for one in layers], [one.positive_pairs for one in layers]
+        counts = [one.image_pairs for one in layers], [one.positive_pairs for one in layers]
+        pairs = (sum(of_runs) / len(layers) for of_runs in counts)
         own = (
-            " / ".join(map(_mean_count, pairs)) if layers else "-",
+            " / ".join(f"{n:,.0f}" if math.isfinite(n) else "-" for n in pairs) if layers else "-",
             f"{profile.mean[0]:.1%}" if profile is not None else "-",
             digits(c.pooled[0].mean, 1),
             number(c.pooled_test.ratio),
@@ -297,11 +298,6 @@ def datasets(settings: Sequence[Setting]) -> Table | None:
     note = "Ordered positive pairs in a batch: of images, as the paper counts, and of the views in its loss"
     heads = ["dataset", "classes"]
     return _paper_table(9, "across-datasets", "Across datasets", heads, names, rows, note, *compared)
-
-
-def _mean_count(counts: Sequence[float]) -> str:
-    mean = sum(counts) / len(counts)
-    return f"{mean:,.0f}" if math.isfinite(mean) else "-"
 
 
 def sweep(settings: Sequence[Setting]) -> Table | None:

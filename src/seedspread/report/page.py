@@ -80,14 +80,14 @@ def _caveats(data: ReportData) -> Iterator[str]:
             yield f"{s.title}: {s.why}{f' ({open_} runs to go)' if open_ else ''}."
         elif open_:
             yield (
-                f"{s.title}: {open_} of {total} runs are not finished; these are: {finished}. Numbers will "
-                "change."
+                f"{s.title}: {open_} of {total} runs are not finished; so far there are {finished}. Numbers "
+                "will change."
             )
         if s.sequential is not None and not s.sequential.stopped:
             yield f"{s.title}: {standing(s.sequential)}"
         if crashed:
             yield (
-                f"{s.title}: {crashed} of {total} runs ended with an error and count as failed; spread and "
+                f"{s.title}: {crashed} of {total} runs ended with an error, counted as failed; spread and "
                 f"means are those of the others, {finished}."
             )
         if (others := counts["failed"] - crashed) > 0:

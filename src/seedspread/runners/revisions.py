@@ -53,7 +53,7 @@ class Revisions:
 
         The file of the `study` is not part of the code.
         """
-        why = f"{folder} is in no git repository"
+        why = f"{folder} is not in a git repository"
         try:
             top = _git(folder, "rev-parse", "--show-toplevel")
             why = f"the repository {top} has no commit yet"

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from shlex import quote
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -181,9 +180,9 @@ def _check_units(tidy: pd.DataFrame, columns: Columns) -> list[str]:
             f"{b['max']:.4g} in {b['group']!r}"
         )
         if is_share or (is_factor and not is_unbounded):
-            raise TableError(f"{said}: shares beside per cent; write all of them in one unit")
+            raise TableError(f"{said}: shares beside percentages; write all of them in one unit")
         if is_factor:
-            notes.append(f"{said}: if these are shares beside per cent, write all of them in one unit.")
+            notes.append(f"{said}: if these are shares beside percentages, write all of them in one unit.")
     return _few(notes)
 
 
@@ -459,8 +458,8 @@ def _check_single_rows(
         return [f"Each {columns.group} has one row per {name}: the answer is about the spread across {name}."]
     per = " and ".join((*((columns.group,) if columns.group != SET else ()), name))
     raise TableError(
-        f"{table.name} has one row per {per} and no seed: a spread across {name} is none across seeds. Add a "
-        f"row per seed, or ask about that spread: {replace(question, seed=name).typed(table.path)}"
+        f"{table.name} has one row per {per} and no seed column. Add a row per seed; or, if {name} is the "
+        f"seed or you ask about the spread across it: {replace(question, seed=name).typed(table.path)}"
     )
 
 
@@ -472,7 +471,7 @@ def check_same_seed(table: Table, question: Question, columns: Columns) -> None:
     varying = [name for name in others if combined(frame, [*run, name]).max() > runs]
     steps = [name for name in varying if is_step(name)]
     texts = [n for n in varying if is_factor(frame[n]) and not is_numeric(frame[n]) and not is_aside(n)]
-    others = [name for name in others if not is_step(name) and not _counts_up(frame[name])]
+    others = [name for name in others if not is_step(name) and not _counts_up(frame, name)]
     name = single_row_factor(frame, run, others) or pooled_factor(frame, run, others)
     name = name or next(iter([*steps, *texts]), None)
     if table.store is not None or name is None:
@@ -484,8 +483,8 @@ def check_same_seed(table: Table, question: Question, columns: Columns) -> None:
     raise TableError(f"{which}; {advice(table, question, after)}")
 
 
-def _counts_up(column: "pd.Series[Any]") -> bool:
-    levels = numeric(column).dropna().unique()
+def _counts_up(frame: pd.DataFrame, name: str) -> bool:
+    levels = numeric(frame[name]).dropna().unique()
     return len(levels) > 0 and set(levels) in ({*range(len(levels))}, {*range(1, len(levels) + 1)})
 
 
@@ -518,7 +517,7 @@ def with_baseline(runs: RunTable, question: Question) -> RunTable:
     empty = [one for one in dict.fromkeys(runs.crashed["stratum"]) if one not in set(runs.frame["stratum"])]
     if empty:
         where = listed([stratum_name(columns.by, one) for one in empty], _MOST_NAMED)
-        told.append(f"{where}: no run has a value of {columns.value}, and none is compared.")
+        told.append(f"{where}: no run has a value of {columns.value}, so it is not compared.")
     runs = replace(runs, notes=(*runs.notes, *told, *missing_seeds(runs)))
     if question.baseline is not None:
         return replace(runs, columns=replace(columns, baseline=baseline))
@@ -568,7 +567,7 @@ def missing_seeds(runs: RunTable) -> list[str]:
                 where = stratum_name(columns.by, own["stratum"].iloc[0])
                 lacking.setdefault((str(group), missing), []).append(where)
     return _few([
-        f"{group} has no run with {columns.seed} {missing}, which others have"
+        f"{group} has no run with {columns.seed} {missing}, unlike another group"
         + (f" (in {listed(strata, _MOST_NAMED)})." if columns.by else ".")
         for (group, missing), strata in lacking.items()
     ])  # fmt: skip
@@ -626,7 +625,7 @@ def proposal(table: Table, question: Question) -> Question | None:
     wide = {} if question.value else wide_stems(frame, {question.group})
     if wide and {*results} <= {name for names in wide.values() for name in names}:
         return replace(question, group=group, value=next(iter(wide)) or "value", wide="auto")
-    results.sort(key=lambda n: (not is_metric_name(n), plain_name(n) not in _VALUES))
+    results.sort(key=lambda n: (not is_metric_name(n), plain_name(n) not in _VALUES, _counts_up(frame, n)))
     value = question.value or next(iter(results), None)
     if value is None:
         return None

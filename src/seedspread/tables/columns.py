@@ -135,7 +135,7 @@ def numbers_in(column: "pd.Series[Any]", name: str, decimal_comma: bool = False)
         some = zip(rows[cells.index[:3]], cells, strict=False)
         examples = ", ".join(f"row {row}: {short(cell)}" for row, cell in some)
         more = f" and {len(cells) - 3:,} more" if len(cells) > 3 else ""
-        raise TableError(f"{name!r} must hold finite numbers; {examples}{more}")
+        raise TableError(f"{name!r} must hold finite numbers; {examples}{more} (leave failed runs empty)")
     values[left] = numbers
     largest = values.abs().max()
     if largest > _LARGEST or 0 < largest < 1 / _LARGEST:

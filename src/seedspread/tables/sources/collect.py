@@ -460,7 +460,7 @@ def audit_notes(collected: Collected) -> tuple[str, ...]:
     if collected.unread:
         first = collected.unread[0]
         more = f" and {len(collected.unread) - 1} more" if len(collected.unread) > 1 else ""
-        notes.append(f"Not read: {first.name} ({first.reason}){more}; `seedspread collect` lists them.")
+        notes.append(f"Not read: {first.name} ({first.reason}){more}; `{command}` lists them.")
     return tuple(clean(note) for note in notes)
 
 

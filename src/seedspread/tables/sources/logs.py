@@ -261,7 +261,10 @@ class HydraReader(Reader):
             is_log = path.suffix in _FILES or _EVENTS in path.name
             if job is not None and is_log and _HYDRA not in path.relative_to(job).parts:
                 files[job].append(path)
-        for job in sorted(files, key=_job_number):
+        # Numbered jobs in the order of their numbers.
+        for job in sorted(
+            files, key=lambda j: (str(j.parent), int(j.name) if j.name.isdecimal() else -1, j.name)
+        ):
             name = place.relative(job)
             try:
                 config = flat(read_yaml(job / _HYDRA / _CONFIG))
@@ -294,10 +297,6 @@ def _overrides(path: Path) -> dict[str, str]:
 def _hydra_jobs(place: Place) -> list[Path]:
     configs = (path for path in place.files if path.name == _CONFIG and path.parent.name == _HYDRA)
     return [path.parent.parent for path in configs]
-
-
-def _job_number(job: Path) -> tuple[str, int, str]:
-    return str(job.parent), int(job.name) if job.name.isdecimal() else -1, job.name
 
 
 # Lightning
